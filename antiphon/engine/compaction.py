@@ -6,7 +6,7 @@ from antiphon.engine.run import Run
 from antiphon.engine.run_state import RunState
 from antiphon.engine.summary import trigger
 from antiphon.providers.base import Turn
-from antiphon.providers.exchange import apart
+from antiphon.providers.exchange import run_apart
 from antiphon.spec import ids
 from antiphon.spec.codec import encode
 from antiphon.spec.errors import SpecError, invalid_param
@@ -52,7 +52,7 @@ async def finish(engine: Engine, run: Run) -> CompactResource:
     items: list[Item] = [item for item in response.output if isinstance(item, Compaction)]
     usage = response.usage
     if usage is None:
-        usage = await apart(run.turn, _estimate, run.turn, sum(len(encode(item)) for item in items))
+        usage = await run_apart(run.turn, _estimate, run.turn, sum(len(encode(item)) for item in items))
     return CompactResource(
         id=ids.new_id(ids.RESPONSE), output=items, created_at=int(engine.clock()), usage=usage
     )

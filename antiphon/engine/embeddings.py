@@ -12,7 +12,7 @@ from antiphon.engine.routing.router import next_grant
 from antiphon.engine.routing.routes import UsableRoute
 from antiphon.engine.run_state import RunState
 from antiphon.providers.base import Embedded, EmbeddingTask, Embeds, Turn, UpstreamError
-from antiphon.providers.errors import MODEL_NOT_FOUND, UPSTREAM_AUTH, NotThere
+from antiphon.providers.errors import MODEL_NOT_FOUND, UPSTREAM_AUTH, AddressNotFound
 from antiphon.spec.errors import (
     UNSUPPORTED_OPERATION,
     ErrorPayload,
@@ -89,7 +89,10 @@ def _judge(dispatch: Dispatch, grant: Grant, error: UpstreamError, now: float) -
     kind = kind_of(error.payload, error.status)
     # This is also how an upstream says that a model gives no embeddings. It may be well for all else, and
     # a request for embeddings to a route that talks must not open its breakers.
-    may_lack_them = isinstance(error, NotThere) or error.payload.code in (MODEL_NOT_FOUND, UPSTREAM_AUTH)
+    may_lack_them = isinstance(error, AddressNotFound) or error.payload.code in (
+        MODEL_NOT_FOUND,
+        UPSTREAM_AUTH,
+    )
     if kind != "unsupported" and not may_lack_them:
         dispatch.failed(grant, kind, now, error.retry_after)
         return

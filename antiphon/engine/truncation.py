@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from msgspec.structs import replace
 
 from antiphon.providers.base import REWRITTEN, TRUNCATED, Capabilities, Turn
-from antiphon.providers.exchange import apart
+from antiphon.providers.exchange import run_apart
 from antiphon.spec.codec import encode
 from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload, SpecError
 from antiphon.spec.items import Item, Message, is_call
@@ -32,7 +32,7 @@ async def fit(takes: Capabilities, turn: Turn, items: list[Item], count_tokens: 
         return items
     asked = turn.request.max_output_tokens or _RESERVE
     turn.items = items
-    if await apart(turn, _at_most, turn) + asked <= window:
+    if await run_apart(turn, _at_most, turn) + asked <= window:
         return items
     count = await count_tokens(turn)
     if count is None or count + asked <= window:
@@ -78,7 +78,7 @@ async def _shortened(count_tokens: Count, turn: Turn, items: list[Item], room: i
     A call and its output leave together.
     """
     head = [item for item in items if _is_instruction(item)]
-    parts = await apart(turn, blocks, [item for item in items if not _is_instruction(item)])
+    parts = await run_apart(turn, blocks, [item for item in items if not _is_instruction(item)])
     low, high = 1, len(parts) - 1
     best: tuple[list[Item], int] | None = None
     while low <= high:

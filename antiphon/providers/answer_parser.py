@@ -18,7 +18,7 @@ class AnswerParser:
         self, names: ToolNames | None, *, provider: str, note: Note, secrets: Collection[str]
     ) -> None:
         self.over = False
-        self._told = Calls(names or ToolNames())
+        self._tool_calls = Calls(names or ToolNames())
         self._provider = provider
         self._note = note
         self._secrets = secrets

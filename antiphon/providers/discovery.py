@@ -31,7 +31,7 @@ _FAMILIES: Final = {
 }
 _VENDORS_MODEL: Final = re.compile(r"(?!gpt-oss)([a-z]+)[-\d][\w.-]*")
 _AZURE: Final = ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT")
-_PATIENCE: Final = 0.2
+_PROBE_TIMEOUT: Final = 0.2
 _OURS: Final = "x-antiphon-dialect"
 """A header of every answer of a gateway like this one, which may have providers with the names of others."""
 
@@ -157,12 +157,14 @@ def _is_own(url: str, own: tuple[str, int]) -> bool:
 async def _answers(http: UpstreamClient, server: LocalServer) -> bool:
     parts = urlsplit(server.base_url)
     url = f"{parts.scheme}://{parts.netloc}{server.path}"
-    limits = UpstreamTimeouts(connect=_PATIENCE, first_byte=_PATIENCE, idle=_PATIENCE, total=_PATIENCE)
+    limits = UpstreamTimeouts(
+        connect=_PROBE_TIMEOUT, first_byte=_PROBE_TIMEOUT, idle=_PROBE_TIMEOUT, total=_PROBE_TIMEOUT
+    )
     try:
         if proxy_for(url) is not None:  # then it would be some other machine that answers
             return False
         async with (
-            asyncio.timeout(_PATIENCE),
+            asyncio.timeout(_PROBE_TIMEOUT),
             http.get(url, {"Accept": "application/json"}, limits, provider=server.kind) as response,
         ):
             if response.status != 200 or response.headers.get(_OURS) is not None:

@@ -17,7 +17,7 @@ S = TypeVar("S", bound=Struct)
 _AT_ONCE = 8
 
 
-async def posted(
+async def post_for_embeddings(
     http: UpstreamClient,
     url: str,
     body: Mapping[str, Any] | bytes,
@@ -33,7 +33,7 @@ async def posted(
     async with http.post(url, raw, headers, timeouts.patient(stream=False), provider=provider) as response:
         answer = await response.read()
         if response.status // 100 != 2:
-            raise errors.refused(provider, response.status, response.headers, answer, secrets=secrets)
+            raise errors.from_response(provider, response.status, response.headers, answer, secrets=secrets)
     try:
         return msgspec.json.decode(answer, type=shape)
     except UNREADABLE as error:
@@ -48,7 +48,7 @@ def texts_of(task: EmbeddingTask, provider: str) -> list[str]:
     return texts
 
 
-async def in_parts(
+async def embed_in_parts(
     texts: Sequence[str], size: int, ask: Callable[[Sequence[str]], Awaitable[Embedded]]
 ) -> Embedded:
     """The vectors of texts of which so many can be asked for at once; a few requests run side by side."""
@@ -71,7 +71,7 @@ async def in_parts(
     return Embedded(vectors, sum(one.input_tokens for one in found))
 
 
-def checked(provider: str, asked: int, vectors: list[Raw], input_tokens: int = 0) -> Embedded:
+def check_vectors(provider: str, asked: int, vectors: list[Raw], input_tokens: int = 0) -> Embedded:
     """One vector for each text, or an error."""
     if len(vectors) != asked:
         raise errors.invalid(provider, f"it gave {len(vectors)} embeddings for {asked} texts")

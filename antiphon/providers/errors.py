@@ -117,12 +117,12 @@ _PARAMS = {
 }
 
 
-class NotThere(UpstreamError):
+class AddressNotFound(UpstreamError):
     """The upstream has nothing at this address: another wire may be spoken there."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _ErrorBody:
     """What an error body says, whatever its shape."""
 
     message: str = ""
@@ -147,7 +147,7 @@ class ForbiddenAddress(UpstreamError):
     """An address outside the public internet, where only public ones may be fetched."""
 
 
-def refused(
+def from_response(
     provider: str,
     status: int,
     headers: Mapping[str, str],
@@ -159,12 +159,12 @@ def refused(
     if 300 <= status < 400:
         message = f"it redirects to another address (HTTP {status}); set base_url to that address"
         return _error(provider, "server_error", UPSTREAM_ERROR, message, 502)
-    told = _named(_read(body), headers)
-    error = _classify(provider, status, told, secrets)
+    parsed = _with_aws_name(_read(body), headers)
+    error = _classify(provider, status, parsed, secrets)
     add_request_id(error.payload, headers)
-    error.payload.message = _without(secrets, error.payload.message)
+    error.payload.message = _mask_secrets(secrets, error.payload.message)
     if error.status in (429, 503):
-        said = (retry_after(headers), told.retry_after, _delay_in(told.message))
+        said = (retry_after(headers), parsed.retry_after, _delay_in(parsed.message))
         error.retry_after = next((seconds for seconds in said if seconds is not None), None)
     return error
 
@@ -175,10 +175,10 @@ def add_request_id(error: ErrorPayload, headers: Mapping[str, str]) -> None:
         error.message += f" (upstream request id {found})"
 
 
-def reported(provider: str, error: object, *, secrets: Collection[str] = ()) -> UpstreamError:
+def from_error_object(provider: str, error: object, *, secrets: Collection[str] = ()) -> UpstreamError:
     """The upstream said that something broke after it had answered with success."""
-    told = _told(error)
-    return _classify(provider, told.status or _implied_status(told.words), told, secrets)
+    parsed = _parse(error)
+    return _classify(provider, parsed.status or _implied_status(parsed.words), parsed, secrets)
 
 
 def unreachable(provider: str, why: str) -> UpstreamError:
@@ -218,36 +218,40 @@ def _error(
     return UpstreamError(ErrorPayload(type_, f"{provider}: {message}", code, param), status)
 
 
-def _classify(provider: str, status: int, told: _Told, secrets: Collection[str]) -> UpstreamError:
+def _classify(provider: str, status: int, parsed: _ErrorBody, secrets: Collection[str]) -> UpstreamError:
     """The error in our words, with the provider's own beside them."""
-    told = replace(told, code=_without(secrets, told.code), param=_without(secrets, told.param))
-    error = _in_our_words(provider, status, told, secrets)
+    parsed = replace(
+        parsed, code=_mask_secrets(secrets, parsed.code), param=_mask_secrets(secrets, parsed.param)
+    )
+    error = _in_our_words(provider, status, parsed, secrets)
     is_secret = error.payload.code == UPSTREAM_AUTH
-    message = error.payload.message if is_secret else scrub(told.message, secrets)
+    message = error.payload.message if is_secret else scrub(parsed.message, secrets)
     error.payload.original = ErrorPayload(
-        scrub(told.type, secrets)[:_LONGEST_NAME] or error.payload.type,
+        scrub(parsed.type, secrets)[:_LONGEST_NAME] or error.payload.type,
         message or error.payload.message,
-        scrub(told.own_code, secrets)[:_LONGEST_NAME] or None if told.names_itself else error.payload.code,
+        scrub(parsed.own_code, secrets)[:_LONGEST_NAME] or None
+        if parsed.names_itself
+        else error.payload.code,
         error.payload.param,
     )
     return error
 
 
-def _in_our_words(provider: str, status: int, told: _Told, secrets: Collection[str]) -> UpstreamError:
-    status = _NAMED_STATUSES.get(told.type, status)
-    words = told.words
-    said = scrub(told.message, secrets) or "it gave no reason"
+def _in_our_words(provider: str, status: int, parsed: _ErrorBody, secrets: Collection[str]) -> UpstreamError:
+    status = _NAMED_STATUSES.get(parsed.type, status)
+    words = parsed.words
+    said = scrub(parsed.message, secrets) or "it gave no reason"
 
     def error(type_: str, code: str, as_status: int, text: str = said) -> UpstreamError:
-        return _error(provider, type_, code, text, as_status, _param(told.param))
+        return _error(provider, type_, code, text, as_status, _param(parsed.param))
 
-    limited = status == 429 or told.code == RATE_LIMIT_EXCEEDED
+    limited = status == 429 or parsed.code == RATE_LIMIT_EXCEEDED
     if not limited and _OVERFLOW.search(words):
         found = error("invalid_request", CONTEXT_LENGTH_EXCEEDED, 400)
         found.payload.param = "max_output_tokens" if _LIMIT_TOO_LARGE.search(words) else "input"
         return found
     # Google speaks of a quota also where it says when to come back.
-    if status == 402 or (_QUOTA.search(words) and told.retry_after is None):
+    if status == 402 or (_QUOTA.search(words) and parsed.retry_after is None):
         return error("too_many_requests", INSUFFICIENT_QUOTA, 429)
     if limited or (status >= 500 and _RATE.search(words)):
         return error("too_many_requests", RATE_LIMIT_EXCEEDED, 429)
@@ -265,7 +269,7 @@ def _in_our_words(provider: str, status: int, told: _Told, secrets: Collection[s
     if status == 404 or _NO_PATH.search(words):
         text = f"not found (HTTP 404): {said}; check its base_url"
         found = error("server_error", UPSTREAM_ERROR, 502, text)
-        return NotThere(found.payload, found.status)
+        return AddressNotFound(found.payload, found.status)
     if status in (498, 503, 529) or (status >= 500 and _OVERLOADED.search(words)):
         return error("server_error", MODEL_OVERLOADED, 503)
     if status in (408, 504, 524):
@@ -273,7 +277,7 @@ def _in_our_words(provider: str, status: int, told: _Told, secrets: Collection[s
     if status == 413:
         return error("invalid_request", REQUEST_TOO_LARGE, 413)
     if 400 <= status < 500:
-        return error("invalid_request", told.code or "upstream_rejected", 400)
+        return error("invalid_request", parsed.code or "upstream_rejected", 400)
     return error("model_error", UPSTREAM_ERROR, 500)
 
 
@@ -285,38 +289,38 @@ def _implied_status(words: str) -> int:
     return 400 if _BAD.search(words) else 500
 
 
-def _read(body: bytes) -> _Told:
+def _read(body: bytes) -> _ErrorBody:
     try:
-        return _told(msgspec.json.decode(body))
+        return _parse(msgspec.json.decode(body))
     except UNREADABLE:
         text = body.decode("utf-8", "replace").strip()
-        return _Told("" if text.startswith("<") else text)
+        return _ErrorBody("" if text.startswith("<") else text)
 
 
-def _told(value: Any) -> _Told:
+def _parse(value: Any) -> _ErrorBody:
     if isinstance(value, list) and value:
-        return _told(value[0])
+        return _parse(value[0])
     if isinstance(value, str):
-        return _Told(value)
+        return _ErrorBody(value)
     if not isinstance(value, dict):
-        return _Told()
+        return _ErrorBody()
     for name in ("error", "detail") if "message" in value else ("error", "errors", "detail"):
         if isinstance(inner := value.get(name), dict | list | str) and inner:
-            return _told(inner)
+            return _parse(inner)
     raw_code, raw_type = value.get("code"), value.get("type") or value.get("status")
     messages = (value.get(name) for name in ("message", "msg", "Message", "description"))
     message = next((text for text in messages if isinstance(text, str)), "")
     metadata = value.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("raw"), str):
         message = f"{message}: {metadata['raw']}"
-    if filtered := _filtered(value.get("innererror")):
+    if filtered := _describe_filter(value.get("innererror")):
         message = f"{message} ({filtered})"
     status = raw_code if isinstance(raw_code, int) and 400 <= raw_code < 600 else None
     code = next((one for one in (raw_code, raw_type) if isinstance(one, str) and _CODE.fullmatch(one)), "")
     param = value.get("param")
     if raw_type == "invalid_request_error" and param is None and (place := _PLACE.match(message)):
         param = place[0]
-    return _Told(
+    return _ErrorBody(
         message=message,
         code=code,
         type=raw_type if isinstance(raw_type, str) else "",
@@ -342,7 +346,7 @@ def _delay_in(message: str) -> float | None:
     return float(found[1]) * _UNITS[found[2]] if found else None
 
 
-def _filtered(inner: object) -> str:
+def _describe_filter(inner: object) -> str:
     """What Azure's filter found in a prompt: `hate: high`."""
     results = inner.get("content_filter_result") if isinstance(inner, dict) else None
     if not isinstance(results, dict):
@@ -354,19 +358,19 @@ def _filtered(inner: object) -> str:
     )
 
 
-def _named(told: _Told, headers: Mapping[str, str]) -> _Told:
+def _with_aws_name(parsed: _ErrorBody, headers: Mapping[str, str]) -> _ErrorBody:
     """AWS says in a header what went wrong, perhaps with a colon and an address behind it."""
     name = headers.get("x-amzn-errortype", "").partition(":")[0]
-    return replace(told, code=name, type=name, own_code="") if _CODE.fullmatch(name) else told
+    return replace(parsed, code=name, type=name, own_code="") if _CODE.fullmatch(name) else parsed
 
 
 def scrub(text: str, secrets: Collection[str]) -> str:
     """The text on one line, not too long, and without anything that looks like a key."""
-    text = _KEYS.sub(r"\1********", " ".join(_without(secrets, text).split()))
+    text = _KEYS.sub(r"\1********", " ".join(_mask_secrets(secrets, text).split()))
     return text if len(text) <= _LONGEST_MESSAGE else f"{text[:_LONGEST_MESSAGE]}…"
 
 
-def _without(secrets: Collection[str], text: str) -> str:
+def _mask_secrets(secrets: Collection[str], text: str) -> str:
     for secret in secrets:
         if len(secret) >= 4:
             text = text.replace(secret, "********")

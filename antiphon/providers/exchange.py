@@ -51,7 +51,7 @@ class Call(Struct, frozen=True, gc=False):
     __repr__ = object.__repr__  # which shows no key and no prompt
 
 
-def encoded(turn: Turn, body: dict[str, Any]) -> bytes:
+def encode_body(turn: Turn, body: dict[str, Any]) -> bytes:
     """A body in JSON; that of a large turn in pieces that are joined once, so that no call takes long."""
     if not turn.is_large:
         return encode(body)
@@ -62,7 +62,7 @@ def encoded(turn: Turn, body: dict[str, Any]) -> bytes:
     return b"".join([*pieces, b"}"])
 
 
-async def apart(turn: Turn, work: Callable[..., T], *given: object) -> T:
+async def run_apart(turn: Turn, work: Callable[..., T], *given: object) -> T:
     """What `work` gives; for a large turn it is done in the worker thread."""
     return await in_worker_thread(work, *given) if turn.is_large else work(*given)
 
@@ -91,7 +91,7 @@ async def ask(http: UpstreamClient, turn: Turn, prepare: PrepareCall, sink: Sink
     try:
         if exchange.status // 100 != 2:
             body = await exchange.read_error()
-            raise errors.refused(provider, exchange.status, exchange.headers, body, secrets=secrets)
+            raise errors.from_response(provider, exchange.status, exchange.headers, body, secrets=secrets)
         kind = exchange.content_type
         if kind == "application/json":
             last = _whole(exchange, parser, exchange.whole() or await exchange.read())
@@ -134,7 +134,7 @@ async def _follow(exchange: UpstreamExchange, parser: Parser, sink: Sink, reuse:
             last.extend(batch)
             return False
         if not batch:
-            exchange.said_nothing()
+            exchange.note_empty_read()
             return True
         exchange.empty_since = 0.0
         return sink.put(batch)
@@ -148,6 +148,6 @@ async def _follow(exchange: UpstreamExchange, parser: Parser, sink: Sink, reuse:
             return parser.end()
         if parser.over:
             if reuse:
-                exchange.finished()
+                exchange.mark_finished()
             return last
         await sink.ready()

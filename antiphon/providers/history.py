@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
-from antiphon.providers.tools.client_calls import told_as_functions
+from antiphon.providers.tools.client_calls import express_as_functions
 from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.history_text import output_as_message
 from antiphon.spec.items import (
@@ -59,15 +59,15 @@ def entries(turn: Turn) -> list[InputEntry]:
     return [InputEntry(item, n) for n, item in enumerate(turn.items, -first)]
 
 
-def speaker(message: Message) -> str:
+def get_speaker(message: Message) -> str:
     """The name of whoever says this, which the specification does not have; empty without one."""
     return str(extras(message).get("name") or "") if type(message) is not Message else ""
 
 
-def no_speakers(turn: Turn, provider: str, told: list[InputEntry]) -> None:
+def note_speakers(turn: Turn, provider: str, told: list[InputEntry]) -> None:
     """Leave a receipt for each name of a speaker, on a wire that has none."""
     for entry in told:
-        if isinstance(entry.item, Message) and speaker(entry.item):
+        if isinstance(entry.item, Message) and get_speaker(entry.item):
             turn.receipt(provider, f"{entry.where}.name", "this wire has no names of those who speak")
 
 
@@ -80,7 +80,7 @@ def speeches(
     """
     told = entries(turn)
     if not has_names:
-        no_speakers(turn, provider, told)
+        note_speakers(turn, provider, told)
     if len(told) == 1 and isinstance(said := told[0].item, Message) and said.role == "user":
         return [Speech("user", told)]  # how every conversation begins
     return _Speeches(turn, told, provider, vendor).all()
@@ -95,7 +95,7 @@ class _Speeches:
         self._vendor = vendor
         self._done: list[Speech] = []
         self._outputs: defaultdict[str, deque[InputEntry]] = defaultdict(deque)
-        self._entries = [one for entry in told if (one := self._told(entry)) is not None]
+        self._entries = [one for entry in told if (one := self._as_function_item(entry)) is not None]
         for entry in self._entries:
             if isinstance(entry.item, (FunctionCallOutput, CustomToolCallOutput)):
                 self._outputs[entry.item.call_id].append(entry)
@@ -124,11 +124,11 @@ class _Speeches:
         self._answer()
         return self._done
 
-    def _told(self, entry: InputEntry) -> InputEntry | None:
+    def _as_function_item(self, entry: InputEntry) -> InputEntry | None:
         """The entry in words that every wire has; None for one that is told otherwise."""
         if not isinstance(entry.item, Opaque):
             return entry
-        item = told_as_functions(self._turn, self._provider, entry.item, entry.where)
+        item = express_as_functions(self._turn, self._provider, entry.item, entry.where)
         return None if item is None else InputEntry(item, entry.number)
 
     def _add(self, role: _Role, entry: InputEntry) -> None:

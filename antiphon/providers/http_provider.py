@@ -8,10 +8,10 @@ from msgspec import Struct
 from antiphon.config import HttpSettings, ModelFacts
 from antiphon.providers import queries
 from antiphon.providers.base import Capabilities, Environment, Sink, Turn
-from antiphon.providers.embeddings import posted
-from antiphon.providers.exchange import Call, Parser, ask, encoded
-from antiphon.providers.model_lists import Listed, ModelNames
-from antiphon.providers.queries import Introduction
+from antiphon.providers.embeddings import post_for_embeddings
+from antiphon.providers.exchange import Call, Parser, ask, encode_body
+from antiphon.providers.model_lists import ModelList, ModelNames
+from antiphon.providers.queries import RequestIdentity
 
 S = TypeVar("S", bound=Struct)
 
@@ -19,7 +19,7 @@ S = TypeVar("S", bound=Struct)
 class HttpProvider:
     """A provider makes the `_call` of a turn, and fetches the list of its models; the rest is here.
 
-    `asks` is for an upstream whose every request is signed: the headers of this one, and its secrets.
+    `identity` is for an upstream whose every request is signed: the headers of this one, and its secrets.
     """
 
     capabilities: Capabilities
@@ -37,7 +37,7 @@ class HttpProvider:
         self._base = base
         self._http = environment.http
         self._timeouts = settings.timeouts
-        self._headers, self._secrets = queries.introduction(
+        self._headers, self._secrets = queries.build_identity(
             settings.api_key, settings.headers, key=key, accept=accept
         )
         self._models = ModelNames(self._fetch_models)
@@ -62,7 +62,7 @@ class HttpProvider:
     def _call(self, turn: Turn) -> Call | Awaitable[Call]:
         raise NotImplementedError
 
-    async def _fetch_models(self) -> Listed:
+    async def _fetch_models(self) -> ModelList:
         raise NotImplementedError
 
     def _call_for(
@@ -78,7 +78,7 @@ class HttpProvider:
             self.name,
             url,
             self._headers if headers is None else headers,
-            encoded(turn, body),
+            encode_body(turn, body),
             parser,
             self._timeouts.patient(stream=turn.stream),
             secrets=self._secrets,
@@ -89,12 +89,12 @@ class HttpProvider:
         url: str,
         body: bytes,
         field: str,
-        asks: Introduction | None = None,
+        identity: RequestIdentity | None = None,
         *,
         absent: Collection[int] = (),
     ) -> int | None:
         """The number that the upstream counts; None when its status says that it counts nothing here."""
-        headers, secrets = asks or (self._headers, self._secrets)
+        headers, secrets = identity or (self._headers, self._secrets)
         return await queries.count(
             self._http,
             url,
@@ -108,10 +108,14 @@ class HttpProvider:
         )
 
     async def _embeddings(
-        self, url: str, body: Mapping[str, Any] | bytes, shape: type[S], asks: Introduction | None = None
+        self,
+        url: str,
+        body: Mapping[str, Any] | bytes,
+        shape: type[S],
+        identity: RequestIdentity | None = None,
     ) -> S:
-        headers, secrets = asks or (self._headers, self._secrets)
-        return await posted(
+        headers, secrets = identity or (self._headers, self._secrets)
+        return await post_for_embeddings(
             self._http,
             url,
             body,
@@ -122,7 +126,7 @@ class HttpProvider:
             secrets=secrets,
         )
 
-    async def _look_up(self, url: str, asks: Introduction | None = None) -> dict[str, Any]:
+    async def _look_up(self, url: str, identity: RequestIdentity | None = None) -> dict[str, Any]:
         """The JSON object at an address; an empty one when the upstream has none there."""
-        headers, secrets = asks or (self._headers, self._secrets)
+        headers, secrets = identity or (self._headers, self._secrets)
         return await queries.look_up(self._http, url, headers, self.name, secrets)

@@ -11,7 +11,7 @@ from antiphon.config import Modality, ModelFacts, Prices
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.queries import objects
 
-Listed = dict[str, ModelFacts]
+ModelList = dict[str, ModelFacts]
 """Each model's name, and what is said of it."""
 
 _FRESH: Final = 60.0
@@ -23,31 +23,31 @@ _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 class ModelNames:
     """An upstream's models, or why there are none, asked for at most once a minute."""
 
-    def __init__(self, fetch: Callable[[], Awaitable[Listed]]) -> None:
+    def __init__(self, fetch: Callable[[], Awaitable[ModelList]]) -> None:
         self._fetch = fetch
-        self._listed: Listed = {}
+        self._models: ModelList = {}
         self._failure: UpstreamError | None = None
         self._until = 0.0
 
     async def names(self) -> list[str]:
         if time.monotonic() >= self._until:
             try:
-                self._listed, self._failure = await self._fetch(), None
+                self._models, self._failure = await self._fetch(), None
             except UpstreamError as error:
                 self._failure = error
             self._until = time.monotonic() + _FRESH
         if self._failure is not None:
             raise self._failure.with_traceback(None)
-        return list(self._listed)
+        return list(self._models)
 
     def facts(self, model: str) -> ModelFacts | None:
         """What the list last said of a model."""
-        return self._listed.get(model)
+        return self._models.get(model)
 
 
-def listed(
+def parse_model_list(
     models: object, key: str = "id", read: Callable[[Mapping[str, Any]], ModelFacts] | None = None
-) -> Listed:
+) -> ModelList:
     """The models of a list of objects, each with its name under `key`."""
     reading = read or of_chat
     return {name: reading(one) for one in objects(models) if isinstance(name := one.get(key), str) and name}
@@ -81,15 +81,15 @@ def of_anthropic(one: Mapping[str, Any]) -> ModelFacts:
     seen: set[Modality] | None = None
     if "image_input" in can and "pdf_input" in can:
         seen = {"text"}
-        seen |= {"image"} if _supported(can, "image_input") else set()
-        seen |= {"file"} if _supported(can, "pdf_input") else set()
+        seen |= {"image"} if _is_supported(can, "image_input") else set()
+        seen |= {"file"} if _is_supported(can, "pdf_input") else set()
     efforts = _table(can, "effort")
-    levels = tuple(name for name in _EFFORTS if _supported(efforts, name)) if efforts else None
+    levels = tuple(name for name in _EFFORTS if _is_supported(efforts, name)) if efforts else None
     return ModelFacts(
         context_window=_first(one.get("max_input_tokens")),
         output_limit=_first(one.get("max_tokens")),
         input_modalities=frozenset(seen) if seen else None,
-        json_schema=_supported(can, "structured_outputs") if "structured_outputs" in can else None,
+        json_schema=_is_supported(can, "structured_outputs") if "structured_outputs" in can else None,
         reasoning_levels=levels or None,
     )
 
@@ -155,7 +155,7 @@ def _rate(said: object) -> float | None:
     return round(rate * 1_000_000, 9) if 0 <= rate <= 1000 else None
 
 
-def _supported(can: Mapping[str, Any], name: str) -> bool:
+def _is_supported(can: Mapping[str, Any], name: str) -> bool:
     return _table(can, name).get("supported") is True
 
 

@@ -16,23 +16,23 @@ from antiphon.spec.codec import UNREADABLE
 _NONE_THERE = (404, 405)
 BEARER = "Authorization: Bearer "
 EVENTS_OR_JSON = "text/event-stream, application/json"
-_PATIENCE = UpstreamTimeouts(connect=5.0, first_byte=10.0, idle=10.0, total=10.0)
+_TIMEOUTS = UpstreamTimeouts(connect=5.0, first_byte=10.0, idle=10.0, total=10.0)
 
 
-class Introduction(NamedTuple):
+class RequestIdentity(NamedTuple):
     """The headers of every request, and what of them must never be shown."""
 
     headers: Mapping[str, str]
     secrets: tuple[str, ...]
 
 
-def introduction(
+def build_identity(
     api_key: Secret | None,
     own: Mapping[str, Secret] | None,
     *,
     key: str = BEARER,
     accept: str = EVENTS_OR_JSON,
-) -> Introduction:
+) -> RequestIdentity:
     """`key` is what stands before the API key; the headers of the configuration come last and win."""
     headers = {"Content-Type": "application/json", "Accept": accept}
     configured = {header: value.reveal() for header, value in (own or {}).items()}
@@ -41,7 +41,7 @@ def introduction(
         header, _, scheme = key.partition(": ")
         headers[header] = scheme + api_key.reveal()
         secrets += (api_key.reveal(),)
-    return Introduction(headers | configured, secrets)
+    return RequestIdentity(headers | configured, secrets)
 
 
 async def look_up(
@@ -52,10 +52,10 @@ async def look_up(
     secrets: Collection[str] = (),
 ) -> dict[str, Any]:
     """The JSON object at an address; an empty one when the upstream has none there."""
-    async with http.get(url, headers, _PATIENCE, provider=provider) as response:
+    async with http.get(url, headers, _TIMEOUTS, provider=provider) as response:
         answer = await response.read()
         if response.status not in (200, *_NONE_THERE):
-            raise errors.refused(provider, response.status, response.headers, answer, secrets=secrets)
+            raise errors.from_response(provider, response.status, response.headers, answer, secrets=secrets)
         return as_object(answer) if response.status == 200 else {}
 
 
@@ -77,7 +77,7 @@ async def count(
         if response.status in absent:
             return None
         if response.status != 200:
-            raise errors.refused(provider, response.status, response.headers, answer, secrets=secrets)
+            raise errors.from_response(provider, response.status, response.headers, answer, secrets=secrets)
     number = as_object(answer).get(field)
     return number if isinstance(number, int) else None
 

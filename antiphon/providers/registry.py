@@ -27,7 +27,7 @@ OURS = {
     "gemini": "antiphon.providers.gemini:Gemini",
     "ollama": "antiphon.providers.ollama:Ollama",
     "responses": "antiphon.providers.responses:OpenResponses",
-    "script": "antiphon.providers.script:Scripted",
+    "script": "antiphon.providers.script:ScriptProvider",
     "vertex": "antiphon.providers.gemini.vertex:Vertex",
     "writer": "antiphon.providers.writer:Writer",
 }

@@ -21,7 +21,7 @@ from antiphon.engine.routing.sharing import StateSharing
 from antiphon.engine.run import Run
 from antiphon.providers.base import Environment, Provider
 from antiphon.providers.http import UpstreamClient
-from antiphon.providers.http.watch import GRAIN, DeadlineTimer
+from antiphon.providers.http.deadlines import GRAIN, DeadlineTimer
 from antiphon.providers.registry import create_provider
 from antiphon.server.access import AccessControl
 from antiphon.server.auditing import Audits

@@ -278,7 +278,7 @@ async def test_the_usual_servers_are_asked_at_the_same_time(
     at: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of these answers only once the other was asked."""
-    monkeypatch.setattr(discovery, "_PATIENCE", 20.0)
+    monkeypatch.setattr(discovery, "_PROBE_TIMEOUT", 20.0)
     async with Said({}) as one, Said({}) as other:
         one.wire = Wire([other.asked, json.dumps(SAYS["ollama"]).encode()])
         other.wire = Wire([one.asked, json.dumps(SAYS["vllm"]).encode()])

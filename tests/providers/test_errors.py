@@ -47,7 +47,7 @@ def body(message: str, **fields: Any) -> bytes:
     ],
 )
 def test_an_unknown_model_is_not_found_however_the_server_says_it(status: int, told: bytes) -> None:
-    found = errors.refused("up", status, {}, told)
+    found = errors.from_response("up", status, {}, told)
     assert (found.status, found.payload.type, found.payload.code, found.payload.param) == (
         404,
         "not_found",
@@ -66,7 +66,7 @@ def test_an_unknown_model_is_not_found_however_the_server_says_it(status: int, t
     ],
 )
 def test_a_bad_request_that_mentions_a_model_stays_one(message: str) -> None:
-    found = errors.refused("up", 400, {}, body(message))
+    found = errors.from_response("up", 400, {}, body(message))
     assert (found.status, found.payload.type) == (400, "invalid_request")
 
 
@@ -182,13 +182,13 @@ def test_a_bad_request_that_mentions_a_model_stays_one(message: str) -> None:
     ],
 )
 def test_refusals(status: int, told: bytes, expected: tuple[int, str, str]) -> None:
-    found = errors.refused("groq", status, {}, told)
+    found = errors.from_response("groq", status, {}, told)
     assert (found.status, found.payload.type, found.payload.code) == expected
     assert found.payload.message.startswith("groq: ")
 
 
 def test_the_upstreams_words_are_kept() -> None:
-    found = errors.refused("p", 400, {}, body("temperature must be at most 2", param="temperature"))
+    found = errors.from_response("p", 400, {}, body("temperature must be at most 2", param="temperature"))
     assert found.payload.message == "p: temperature must be at most 2"
     assert found.payload.param == "temperature"
 
@@ -204,19 +204,19 @@ def test_the_upstreams_words_are_kept() -> None:
     ],
 )
 def test_parameters_have_our_names(theirs: str, ours: str | None) -> None:
-    assert errors.refused("p", 400, {}, body("no", param=theirs)).payload.param == ours
+    assert errors.from_response("p", 400, {}, body("no", param=theirs)).payload.param == ours
 
 
 def test_a_wrapped_error_is_unwrapped() -> None:
     raw = '{"error":{"message":"tokens exceed the context window"}}'
     told = body("Provider returned error", code=400, metadata={"raw": raw, "provider_name": "X"})
-    assert errors.refused("p", 400, {}, told).payload.code == "context_length_exceeded"
+    assert errors.from_response("p", 400, {}, told).payload.code == "context_length_exceeded"
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 429, 500])
 def test_no_key_is_ever_told(status: int) -> None:
     told = body("bad key hunter2222, Bearer abcdef123456, gsk_abcdef123456 and sk-proj-abcdef123456")
-    message = errors.refused("p", status, {}, told, secrets=["hunter2222"]).payload.message
+    message = errors.from_response("p", status, {}, told, secrets=["hunter2222"]).payload.message
     assert "hunter2222" not in message
     assert "abcdef" not in message
 
@@ -228,13 +228,13 @@ def test_no_key_is_told_wherever_it_stands(status: int, field: str) -> None:
     told = json.dumps(
         {"error": {"message": "no", "type": "x", "code": "x", field: "the.key-of-ours"}}
     ).encode()
-    refused = errors.refused("p", status, {field: "the.key-of-ours"}, told, secrets=["the.key-of-ours"])
+    refused = errors.from_response("p", status, {field: "the.key-of-ours"}, told, secrets=["the.key-of-ours"])
     assert "the.key-of-ours" not in encode(refused.payload).decode()
     assert "the.key-of-ours" not in encode(refused.payload.original).decode()
 
 
 def test_a_long_answer_is_cut() -> None:
-    message = errors.refused("p", 500, {}, b"x" * 100_000).payload.message
+    message = errors.from_response("p", 500, {}, b"x" * 100_000).payload.message
     assert len(message) < 700
 
 
@@ -251,30 +251,32 @@ def test_a_long_answer_is_cut() -> None:
     ],
 )
 def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
-    assert errors.refused("p", 429, headers, b"").retry_after == seconds
-    assert errors.refused("p", 400, headers, b"").retry_after is None
+    assert errors.from_response("p", 429, headers, b"").retry_after == seconds
+    assert errors.from_response("p", 400, headers, b"").retry_after is None
 
 
 def test_a_retry_after_of_nothing_wins_over_what_the_body_says() -> None:
     body = b'{"error": {"message": "Please try again in 20s"}}'
-    assert errors.refused("p", 429, {"retry-after": "0"}, body).retry_after == 0
-    assert errors.refused("p", 429, {}, body).retry_after == 20
+    assert errors.from_response("p", 429, {"retry-after": "0"}, body).retry_after == 0
+    assert errors.from_response("p", 429, {}, body).retry_after == 20
     now = b'{"error": {"message": "Please try again in 20s", "details": [{"retryDelay": "0s"}]}}'
-    assert errors.refused("p", 429, {}, now).retry_after == 0
+    assert errors.from_response("p", 429, {}, now).retry_after == 0
 
 
 def test_retry_after_as_a_date() -> None:
-    seconds = errors.refused("p", 503, {"retry-after": formatdate(time() + 60, usegmt=True)}, b"").retry_after
+    seconds = errors.from_response(
+        "p", 503, {"retry-after": formatdate(time() + 60, usegmt=True)}, b""
+    ).retry_after
     assert seconds is not None
     assert 50 < seconds <= 60
 
 
 def test_the_upstreams_request_id_is_kept() -> None:
-    found = errors.refused("p", 500, {"x-request-id": "req_7"}, b"boom")
+    found = errors.from_response("p", 500, {"x-request-id": "req_7"}, b"boom")
     assert found.payload.message == "p: boom (upstream request id req_7)"
-    assert "id" not in errors.refused("p", 500, {"x-request-id": "two words"}, b"boom").payload.message
+    assert "id" not in errors.from_response("p", 500, {"x-request-id": "two words"}, b"boom").payload.message
 
 
 @pytest.mark.parametrize("told", [b"[]", b"null", b"7", b'{"error":[]}', b'{"error":{"message":7}}', b"\xff"])
 def test_strange_bodies_are_survived(told: bytes) -> None:
-    assert errors.refused("p", 500, {}, told).payload.code == "upstream_error"
+    assert errors.from_response("p", 500, {}, told).payload.code == "upstream_error"

@@ -16,7 +16,7 @@ async def test_models_are_asked_for_once_a_minute(monkeypatch: pytest.MonkeyPatc
     now, asked = [1000.0], []
     monkeypatch.setattr("antiphon.providers.model_lists.time.monotonic", lambda: now[0])
 
-    async def fetch() -> model_lists.Listed:
+    async def fetch() -> model_lists.ModelList:
         asked.append(now[0])
         return {"a": ModelFacts(context_window=8192)}
 
@@ -35,7 +35,7 @@ async def test_models_are_asked_for_once_a_minute(monkeypatch: pytest.MonkeyPatc
 async def test_why_there_are_no_names_is_asked_for_once_too() -> None:
     asked = 0
 
-    async def fetch() -> model_lists.Listed:
+    async def fetch() -> model_lists.ModelList:
         nonlocal asked
         asked += 1
         raise UpstreamError(ErrorPayload("server_error", "no"), 502)
@@ -51,7 +51,7 @@ async def test_what_was_said_stays_when_the_next_list_does_not_come(monkeypatch:
     now = [1000.0]
     monkeypatch.setattr("antiphon.providers.model_lists.time.monotonic", lambda: now[0])
 
-    async def fetch() -> model_lists.Listed:
+    async def fetch() -> model_lists.ModelList:
         if now[0] > 1000.0:
             raise UpstreamError(ErrorPayload("server_error", "no"), 502)
         return {"a": ModelFacts(context_window=8192)}
@@ -66,8 +66,8 @@ async def test_what_was_said_stays_when_the_next_list_does_not_come(monkeypatch:
 
 def test_names_in_a_list() -> None:
     given = [{"id": "a"}, {"id": 7}, {}, None, {"id": ""}, {"id": "b"}]
-    assert list(model_lists.listed(given)) == ["a", "b"]
-    assert model_lists.listed({"id": "a"}) == {}
+    assert list(model_lists.parse_model_list(given)) == ["a", "b"]
+    assert model_lists.parse_model_list({"id": "a"}) == {}
 
 
 OPENROUTER = {

@@ -28,18 +28,18 @@ async def upstream() -> AsyncIterator[Answering]:
 
 
 def test_who_asks() -> None:
-    asks = queries.introduction(Secret("sk-1"), {"X-Team": Secret("blue")})
+    asks = queries.build_identity(Secret("sk-1"), {"X-Team": Secret("blue")})
     assert asks.headers["Authorization"] == "Bearer sk-1"
     assert asks.headers["X-Team"] == "blue"
     assert set(asks.secrets) == {"sk-1", "blue"}
-    asks = queries.introduction(Secret("k"), None, key="x-api-key: ", accept="application/x-ndjson")
+    asks = queries.build_identity(Secret("k"), None, key="x-api-key: ", accept="application/x-ndjson")
     assert (asks.headers["x-api-key"], asks.headers["Accept"]) == ("k", "application/x-ndjson")
-    assert queries.introduction(None, None).secrets == ()
+    assert queries.build_identity(None, None).secrets == ()
 
 
 def test_a_header_of_the_configuration_wins() -> None:
     own = {"Authorization": Secret("Basic abcd")}
-    assert queries.introduction(Secret("sk-1"), own).headers["Authorization"] == "Basic abcd"
+    assert queries.build_identity(Secret("sk-1"), own).headers["Authorization"] == "Basic abcd"
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,9 @@ IDS = [f"{n}-{case.provider}-{case.code}" for n, case in enumerate(CASES)]
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_a_refusal_is_recognised(case: Case) -> None:
-    found = errors.refused(case.provider, case.status, case.headers or {}, json.dumps(case.body).encode())
+    found = errors.from_response(
+        case.provider, case.status, case.headers or {}, json.dumps(case.body).encode()
+    )
     assert (found.payload.code, found.status) == (case.code, STATUSES[case.code])
     assert found.retry_after == case.retry_after
     assert found.payload.message.startswith(f"{case.provider}: ")
@@ -199,7 +201,7 @@ def test_every_provider_has_every_refusal() -> None:
 @pytest.mark.parametrize("status", [401, 403])
 def test_the_upstreams_401_is_never_the_clients_own(provider: str, status: int) -> None:
     body = openai("Incorrect API key provided: sk-very-secret", "invalid_api_key")
-    found = errors.refused(provider, status, {"x-request-id": "req_7"}, json.dumps(body).encode())
+    found = errors.from_response(provider, status, {"x-request-id": "req_7"}, json.dumps(body).encode())
     assert (found.status, found.payload.code) == (502, "upstream_auth")
     assert "secret" not in found.payload.message
     assert "req_7" in found.payload.message

@@ -43,7 +43,7 @@ def test_retry_after_is_a_number_or_a_date(value: str, seconds: float | None) ->
 )
 def test_the_client_and_the_gateway_wait_equally_long(headers: dict[str, str], seconds: float | None) -> None:
     assert status_error(429, headers, b"", str).retry_after == seconds
-    assert errors.refused("p", 429, headers, b"").retry_after == seconds
+    assert errors.from_response("p", 429, headers, b"").retry_after == seconds
 
 
 @given(st.text())

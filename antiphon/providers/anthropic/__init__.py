@@ -13,12 +13,12 @@ from antiphon.providers.anthropic.models import PREFILL
 from antiphon.providers.anthropic.request import LATEST, AnthropicOptions, AnthropicRequest, prepare
 from antiphon.providers.anthropic.stream import AnthropicStream
 from antiphon.providers.base import Capabilities, Environment, Turn
-from antiphon.providers.exchange import Call, apart, encoded
+from antiphon.providers.exchange import Call, encode_body, run_apart
 from antiphon.providers.http_provider import HttpProvider
 from antiphon.wires.messages.vendor import FIELDS, VENDOR
 
 BASE_URL = "https://api.anthropic.com"
-IMITATED = "2023-06-01"
+IMITATED_VERSION = "2023-06-01"
 """The version that servers of this wire know which are not Anthropic's own."""
 
 _PARAMETERS = frozenset(
@@ -56,13 +56,13 @@ class Anthropic(HttpProvider):
         self._headers = {"anthropic-version": self._shape.version, **self._headers}
 
     async def count_tokens(self, turn: Turn) -> int | None:
-        def asked() -> tuple[bytes, Mapping[str, str]]:
+        def build_request() -> tuple[bytes, Mapping[str, str]]:
             prepared = prepare(turn, self._shape)
-            return encoded(turn, prepared.counted()), self._headers_for(prepared)
+            return encode_body(turn, prepared.build_count_body()), self._headers_for(prepared)
 
-        body, headers = await apart(turn, asked)
-        asks = queries.Introduction(headers, self._secrets)
-        return await self._count(f"{self._base}/v1/messages/count_tokens", body, "input_tokens", asks)
+        body, headers = await run_apart(turn, build_request)
+        identity = queries.RequestIdentity(headers, self._secrets)
+        return await self._count(f"{self._base}/v1/messages/count_tokens", body, "input_tokens", identity)
 
     def _call(self, turn: Turn) -> Call:
         prepared = prepare(turn, self._shape)
@@ -81,19 +81,19 @@ class Anthropic(HttpProvider):
         betas = dict.fromkeys((*self._betas, *prepared.betas))
         return {**self._headers, "anthropic-beta": ",".join(betas)} if betas else self._headers
 
-    async def _fetch_models(self) -> model_lists.Listed:
+    async def _fetch_models(self) -> model_lists.ModelList:
         answer = await self._look_up(f"{self._base}/v1/models?limit=1000")
-        return model_lists.listed(answer.get("data"), read=model_lists.of_anthropic)
+        return model_lists.parse_model_list(answer.get("data"), read=model_lists.of_anthropic)
 
 
 def _version(base_url: str) -> str:
     host = urlsplit(base_url).hostname or ""
-    return LATEST if host.endswith(".anthropic.com") else IMITATED
+    return LATEST if host.endswith(".anthropic.com") else IMITATED_VERSION
 
 
 def _capabilities(shape: AnthropicOptions) -> Capabilities:
     return Capabilities(
-        parameters=_PARAMETERS | _SAMPLING if shape.sampled else _PARAMETERS,
+        parameters=_PARAMETERS | _SAMPLING if shape.has_sampling else _PARAMETERS,
         images=True,
         image_urls=True,
         files=True,

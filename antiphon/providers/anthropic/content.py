@@ -61,7 +61,7 @@ class AnthropicContent:
             return self._own(part, where)
         if (block := block_of(part)) is not None:
             return [block]
-        blocks = self._translated(part, where)
+        blocks = self._translate(part, where)
         if blocks and (fields := fields_of(part)):
             blocks[-1] |= fields
         return blocks
@@ -75,7 +75,7 @@ class AnthropicContent:
         self._turn.receipt(self._provider, where, f"a part of type {part.type!r} has no place here")
         return []
 
-    def _translated(self, part: ContentPart, where: str) -> list[BlockBody]:
+    def _translate(self, part: ContentPart, where: str) -> list[BlockBody]:
         match part:
             case InputImage():
                 return [self._image(part, where)]

@@ -16,14 +16,14 @@ class Inexpressible(ValueError):
     """This schema says something that has no place on this wire."""
 
 
-def fitted(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
+def fit_schema(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
     """The schema as this wire takes it, and the keywords that had to be left out.
 
-    >>> fitted({"type": "integer", "minimum": 1})
+    >>> fit_schema({"type": "integer", "minimum": 1})
     ({'type': 'integer'}, {'minimum'})
     """
     left_out: set[str] = set()
-    made = _fitted(schema, left_out)
+    made = _fit(schema, left_out)
     _check_references(made)
     return made, left_out
 
@@ -31,7 +31,7 @@ def fitted(schema: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
 def is_exact(schema: dict[str, Any]) -> bool:
     """Can a model be held to every word of this schema?"""
     try:
-        made, left_out = fitted(schema)
+        made, left_out = fit_schema(schema)
     except Inexpressible:
         return False
     return not left_out and made == schema
@@ -70,7 +70,7 @@ def _count(schema: Any) -> tuple[int, int]:
     return optional + sum(one for one, _ in counts), unions + sum(one for _, one in counts)
 
 
-def _fitted(schema: Any, left_out: set[str]) -> dict[str, Any]:
+def _fit(schema: Any, left_out: set[str]) -> dict[str, Any]:
     if not isinstance(schema, dict):
         raise Inexpressible("a schema that is only true or false")
     made: dict[str, Any] = {}
@@ -78,11 +78,11 @@ def _fitted(schema: Any, left_out: set[str]) -> dict[str, Any]:
         if word in _PLAIN:
             made[word] = value
         elif word in _MAPS and isinstance(value, dict):
-            made[word] = {name: _fitted(one, left_out) for name, one in value.items()}
+            made[word] = {name: _fit(one, left_out) for name, one in value.items()}
         elif (word in _LISTS or word == "oneOf") and isinstance(value, list):
-            made["anyOf" if word == "oneOf" else word] = [_fitted(one, left_out) for one in value]
+            made["anyOf" if word == "oneOf" else word] = [_fit(one, left_out) for one in value]
         elif word == "items":
-            made[word] = _fitted(value, left_out)
+            made[word] = _fit(value, left_out)
         elif word == "additionalProperties":
             if value is not False:
                 raise Inexpressible("an object with properties of any name")

@@ -60,7 +60,9 @@ class MessagesBuilder:
         self._provider = provider
         self._names = names
         self._thoughts = thoughts
-        self._held: list[BlockBody] = []  # system messages that wait for the end of the user's words
+        self._pending_system: list[
+            BlockBody
+        ] = []  # system messages that wait for the end of the user's words
         self._ids: dict[str, str] = {}  # the id upstream of the last call with an id of ours
         self._taken: set[str] = set()
         self._open: dict[str, None] = {}  # calls of the last message that have no result yet
@@ -82,21 +84,21 @@ class MessagesBuilder:
             self.system.append({"type": "text", "text": instructions})
         for speech in speeches(self._turn, self._provider, VENDOR):
             if speech.role == "tool":
-                self._user([self._result(entry) for entry in speech.entries])
+                self._add_user([self._result(entry) for entry in speech.entries])
             self._answer_the_rest()
             match speech.role:
                 case "system":
                     self._instruct(speech)
                 case "user":
-                    self._user([block for entry in speech.entries for block in self._words(entry)])
+                    self._add_user([block for entry in speech.entries for block in self._words(entry)])
                 case "assistant":
                     self._assistant(speech)
         self._answer_the_rest()
         self._trim_end()
-        self._place_held()
-        if self._held:
+        self._place_system()
+        if self._pending_system:
             self._receipt("input", "a system message after the model's words is sent as the user's")
-            self._user(self._held)
+            self._add_user(self._pending_system)
 
     def _receipt(self, where: str, why: str, action: str = REWRITTEN) -> None:
         self._turn.receipt(self._provider, where, why, action)
@@ -111,21 +113,21 @@ class MessagesBuilder:
             if not self.messages:
                 self.system += blocks
             elif self._model.system_messages:
-                self._held += blocks
+                self._pending_system += blocks
             else:
                 why = "this model takes system messages only at the beginning, so it was moved there"
                 self._receipt(entry.where, why)
                 self.system += blocks
 
-    def _place_held(self) -> None:
+    def _place_system(self) -> None:
         """A system message stands between the words of the user and the answer, and nowhere else."""
-        if self._held and self.messages and self.messages[-1]["role"] == "user":
-            self.messages.append({"role": "system", "content": self._held})
-            self._held = []
+        if self._pending_system and self.messages and self.messages[-1]["role"] == "user":
+            self.messages.append({"role": "system", "content": self._pending_system})
+            self._pending_system = []
 
     # --- the user and the tools ---------------------------------------------------------------------------
 
-    def _user(self, blocks: list[BlockBody]) -> None:
+    def _add_user(self, blocks: list[BlockBody]) -> None:
         if blocks and self.messages and self.messages[-1]["role"] == "user":
             self.messages[-1]["content"] += blocks
         elif blocks:
@@ -158,22 +160,22 @@ class MessagesBuilder:
         self._open.clear()
         if results:
             self._receipt("input", "a call without an output was sent with an error in its place")
-            self._user(results)
+            self._add_user(results)
 
     # --- the model ----------------------------------------------------------------------------------------
 
     def _assistant(self, speech: Speech) -> None:
-        blocks = [block for entry in speech.entries for block in self._said(entry)]
+        blocks = [block for entry in speech.entries for block in self._translate(entry)]
         if all(kind in THINKING or is_blank(block) for kind, block in blocks):
             blocks = [(kind, block) for kind, block in blocks if not is_blank(block)]
         if not blocks:
             return
-        self._place_held()
+        self._place_system()
         if not self.messages:
             self._receipt(
                 "input", f"a conversation begins with the user here, who was made to say {_OPENING!r}"
             )
-            self._user(text_block(_OPENING))
+            self._add_user(text_block(_OPENING))
         if self.messages[-1]["role"] == "assistant":
             self.messages[-1]["content"] += [block for _, block in blocks]
         else:
@@ -187,7 +189,7 @@ class MessagesBuilder:
         while last and last["role"] == "assistant" and last["content"] and is_blank(last["content"][-1]):
             last["content"].pop()
 
-    def _said(self, entry: InputEntry) -> list[tuple[str, Any]]:
+    def _translate(self, entry: InputEntry) -> list[tuple[str, Any]]:
         """Blocks with their types; those that are kept as they came are JSON already."""
         match entry.item:
             case Message() as message:
@@ -244,7 +246,7 @@ class MessagesBuilder:
         if not blob and (signed := block_of(reasoning)) is not None:
             blob = encode(signed)  # of a conversation that began with the provider itself
         kind = _type_of(blob)
-        if (kept := _kept(blob)) is not None:
+        if (kept := _decode_kept(blob)) is not None:
             if isinstance(kept, AnthropicCaller):
                 self._callers[kept.id] = kept.caller
             else:
@@ -270,7 +272,7 @@ class MessagesBuilder:
         return [(block["type"], block)]
 
 
-def _kept(blob: bytes) -> AnthropicCaller | Container | None:
+def _decode_kept(blob: bytes) -> AnthropicCaller | Container | None:
     try:
         kept: AnthropicCaller | Container = decode_kept(blob)
     except UNREADABLE:

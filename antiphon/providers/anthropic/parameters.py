@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from antiphon.providers.anthropic.json_schema import Inexpressible, StrictBudget, fitted, is_exact
+from antiphon.providers.anthropic.json_schema import Inexpressible, StrictBudget, fit_schema, is_exact
 from antiphon.providers.anthropic.messages import MessagesBuilder
 from antiphon.providers.anthropic.models import UNKNOWN, ClaudeModel
 from antiphon.providers.base import ADDED, DROPPED, REWRITTEN, SUPPRESSED, Turn
@@ -66,7 +66,7 @@ class AnthropicParameters:
     # --- tools --------------------------------------------------------------------------------------------
 
     def tools(self, names: ToolNames, called: set[str]) -> _Fields:
-        declared = self._declared(names)
+        declared = self._declare_tools(names)
         if not declared and called:
             # A history with calls is refused when no tool is declared.
             declared = [{"name": name, "input_schema": {"type": "object"}} for name in sorted(called)]
@@ -78,7 +78,7 @@ class AnthropicParameters:
             choice = {"type": "auto", **choice, "disable_parallel_tool_use": True}
         return {"tools": declared, "tool_choice": choice} if choice else {"tools": declared}
 
-    def _declared(self, names: ToolNames) -> list[_Fields]:
+    def _declare_tools(self, names: ToolNames) -> list[_Fields]:
         """In the order of the request, because a mark for the cache stands for all tools before it."""
         declared: list[_Fields] = []
         placed: defaultdict[int, list[tuple[int, UpstreamFunction]]] = defaultdict(list)
@@ -115,11 +115,11 @@ class AnthropicParameters:
                 # The whole list goes to the model; what it may call is enforced on what it says.
                 choice = {"type": _MODES[allowed.mode]}
             case FunctionToolChoice(name=name):
-                choice = self._named(names.find(name))
+                choice = self._choose_by_name(names.find(name))
             case Opaque() as opaque:
                 name = str(opaque.fields.get("name", ""))
                 found = name if opaque.type.startswith(VENDOR) else None
-                choice = self._named(found or names.find(name, opaque.fields.get("namespace")))
+                choice = self._choose_by_name(found or names.find(name, opaque.fields.get("namespace")))
             case None:
                 return {}
         if choice["type"] in ("any", "tool") and not self._model.forced_tools:
@@ -127,7 +127,7 @@ class AnthropicParameters:
             return {"type": "auto"}
         return choice
 
-    def _named(self, name: str | None) -> _Fields:
+    def _choose_by_name(self, name: str | None) -> _Fields:
         if name is None:
             self._receipt("tool_choice", "the chosen tool cannot be sent, so the model may choose")
             return {"type": "auto"}
@@ -140,12 +140,12 @@ class AnthropicParameters:
         reasoning, model = self._request.reasoning, self._model
         effort = reasoning.effort if reasoning else None
         summary = reasoning.summary if reasoning else None
-        if effort == "none" and not self._says_itself:
+        if effort == "none" and not self._has_own_thinking:
             return self._not_thinking()
         binding: _Fields = {}
         if model.binds and talk.has_thinking:
             binding = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
-        if self._says_itself:
+        if self._has_own_thinking:
             given = fields_of(self._request)["thinking"]
             return ({"thinking": binding | given} if given else {}), None
         if effort is None and summary is None:
@@ -199,7 +199,7 @@ class AnthropicParameters:
             self._receipt("reasoning.summary", "summaries have only one length here", REWRITTEN)
 
     @property
-    def _says_itself(self) -> bool:
+    def _has_own_thinking(self) -> bool:
         """Does the request have a `thinking` of this API, and is it one that the model knows?"""
         own = fields_of(self._request)
         if "thinking" not in own:
@@ -240,7 +240,7 @@ class AnthropicParameters:
     def _schema(self, wanted: JsonSchemaFormat) -> _Fields:
         if not self._model.json_schema:
             raise Inexpressible("this model takes no schema")
-        schema, left_out = fitted(wanted.schema or {})
+        schema, left_out = fit_schema(wanted.schema or {})
         if short := self._strict.take(schema, is_tool=False):
             raise Inexpressible(short)
         if left_out:
@@ -253,10 +253,10 @@ class AnthropicParameters:
 
     # --- the rest -----------------------------------------------------------------------------------------
 
-    def others(self, *, sampled: bool, thinks: bool) -> _Fields:
+    def others(self, *, has_sampling: bool, thinks: bool) -> _Fields:
         """Sampling, if this version of the API has it, and what needs no thought."""
         given = extras(self._request)
-        fields: _Fields = self._sampling(given, thinks=thinks) if sampled else {}
+        fields: _Fields = self._sampling(given, thinks=thinks) if has_sampling else {}
         stop = given.get("stop")
         if sequences := [stop] if isinstance(stop, str) else stop:
             fields["stop_sequences"] = sequences

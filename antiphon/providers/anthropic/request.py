@@ -32,7 +32,7 @@ class AnthropicOptions:
     cache: bool = True
 
     @property
-    def sampled(self) -> bool:
+    def has_sampling(self) -> bool:
         return self.version < LATEST
 
 
@@ -45,7 +45,7 @@ class AnthropicRequest:
     model: ClaudeModel
     betas: tuple[str, ...] = ()
 
-    def counted(self) -> dict[str, Any]:
+    def build_count_body(self) -> dict[str, Any]:
         """The same request as a question for its number of tokens."""
         left_out = (*_UNCOUNTED, *_UNCOUNTED_SAMPLING)
         return {name: value for name, value in self.body.items() if name not in left_out}
@@ -74,7 +74,7 @@ def prepare(turn: Turn, shape: AnthropicOptions) -> AnthropicRequest:
     if output := {name: value for name, value in output.items() if value is not None}:
         body["output_config"] = output
     thinks = thinking.get("thinking", {}).get("type") in ("adaptive", "enabled")
-    body |= settings.others(sampled=shape.sampled, thinks=thinks)
+    body |= settings.others(has_sampling=shape.has_sampling, thinks=thinks)
     if talk.container is not None and talk.container.is_alive(datetime.now(UTC)):
         body["container"] = talk.container.id
     if turn.stream:

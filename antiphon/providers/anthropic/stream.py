@@ -47,23 +47,23 @@ from antiphon.wires.notes import Note, silently
 from antiphon.wires.tools.names import ToolNames
 from antiphon.wires.usage import balance
 
-_UNTOLD = frozenset({"stop_sequence", "model_context_window_exceeded"})
+_UNMAPPED_REASONS = frozenset({"stop_sequence", "model_context_window_exceeded"})
 """Reasons to stop that ours do not tell apart from others."""
 _KNOWN = ("text", "thinking", "redacted_thinking", "tool_use")
 
 
-class _Open:
+class _OpenBlock:
     """A block that is being told: what began it, and what came since."""
 
-    __slots__ = ("begun", "citations", "length", "more", "pieces", "raw", "signature", "thoughts")
+    __slots__ = ("block", "citations", "length", "more", "pieces", "raw", "signature", "thoughts")
 
-    def __init__(self, begun: AnthropicBlock, raw: bytes) -> None:
-        self.begun = begun
+    def __init__(self, block: AnthropicBlock, raw: bytes) -> None:
+        self.block = block
         self.raw = raw
         self.pieces: list[str] = []  # of a tool's input
         self.thoughts: list[str] = []
         self.signature: list[str] = []
-        self.citations: list[Any] = list(begun.citations or ())
+        self.citations: list[Any] = list(block.citations or ())
         self.length = 0
         self.more: dict[str, Any] = {}  # what deltas of unknown kinds add to a block of an unknown kind
 
@@ -78,7 +78,7 @@ class _Open:
 
     def input(self) -> str:
         """The JSON of a tool's input; servers that do not stream it say it at the beginning."""
-        return "".join(self.pieces) or bytes(self.begun.input).decode()
+        return "".join(self.pieces) or bytes(self.block.input).decode()
 
 
 class AnthropicStream(LineParser):
@@ -101,7 +101,7 @@ class AnthropicStream(LineParser):
         super().__init__(names, provider=provider, note=note, secrets=secrets, max_line=max_line)
         self._summarises = summarises
         self._thought = SummaryDelta if summarises else ReasoningDelta
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenBlock] = {}
         self._ended: dict[str, Any] = {}  # what is said of the end
         self._after_text = False
         self._usage: MessagesCounts | None = None
@@ -132,7 +132,7 @@ class AnthropicStream(LineParser):
         try:
             message = decode_message(body)
             if message.error is not None:
-                raise errors.reported(self._provider, message.error, secrets=self._secrets)
+                raise errors.from_error_object(self._provider, message.error, secrets=self._secrets)
             if message.content is None:
                 raise errors.invalid(self._provider, "the answer has no content")
             self._message(message)
@@ -141,7 +141,7 @@ class AnthropicStream(LineParser):
                 self._stop(n)
         except UNREADABLE as error:
             raise errors.invalid(self._provider, f"the answer is no message: {error}") from None
-        self._stopped(message)
+        self._read_stop(message)
         self._finish()
         return self._take()
 
@@ -170,37 +170,39 @@ class AnthropicStream(LineParser):
             case "message_start":
                 if event.message is not None:
                     self._message(event.message)
-                    self._begun(event.message)
+                    self._read_first_content(event.message)
             case "message_delta":
                 self._count(event.usage)
                 if event.delta is not None:
-                    self._contained(event.delta.container)
-                    self._stopped(event.delta)
-                self._managed(event.context_management)
+                    self._keep_container(event.delta.container)
+                    self._read_stop(event.delta)
+                self._record_context_management(event.context_management)
             case "message_stop":
                 self._finish()
             case "error":
-                self._fail(errors.reported(self._provider, event.error, secrets=self._secrets).payload)
+                self._fail(
+                    errors.from_error_object(self._provider, event.error, secrets=self._secrets).payload
+                )
             case kind if kind != "ping":
                 self._note("output", f"an event of type {kind!r} cannot be passed on")
 
-    def _begun(self, message: AnthropicMessage) -> None:
+    def _read_first_content(self, message: AnthropicMessage) -> None:
         """What a stream says at once: the calls of a program that goes on are all there at its start."""
         content = message.content or []
         for n, raw in enumerate(content, -len(content)):
             self._start(n, raw)
             self._stop(n)
-        self._stopped(message)
+        self._read_stop(message)
 
-    def _contained(self, container: dict[str, Any] | None) -> None:
+    def _keep_container(self, container: dict[str, Any] | None) -> None:
         if container and isinstance(id := container.get("id"), str):
             expires = container.get("expires_at")
             self._keep(Container(id, expires if isinstance(expires, str) else None))
 
     def _message(self, message: AnthropicMessage) -> None:
         self._count(message.usage)
-        self._contained(message.container)
-        self._managed(message.context_management)
+        self._keep_container(message.container)
+        self._record_context_management(message.context_management)
         for one in message.input_transformations or ():
             if one.type == "thinking_dropped":
                 why = f"the provider left earlier thinking out: {one.reason or 'it does not fit'}"
@@ -210,16 +212,16 @@ class AnthropicStream(LineParser):
         if counts is not None:
             self._usage = self._usage.followed_by(counts) if self._usage else counts
 
-    def _managed(self, done: dict[str, Any] | None) -> None:
+    def _record_context_management(self, done: dict[str, Any] | None) -> None:
         """What the provider took out of the context by itself."""
         if done is not None:
             self._ended["context_management"] = done
 
-    def _stopped(self, end: AnthropicMessage | AnthropicDelta) -> None:
+    def _read_stop(self, end: AnthropicMessage | AnthropicDelta) -> None:
         if (reason := end.stop_reason) is None:
             return
         self._reason = FINISH_REASONS.get(reason, "stop")
-        if reason in _UNTOLD:
+        if reason in _UNMAPPED_REASONS:
             self._ended |= {"stop_reason": reason, "stop_sequence": end.stop_sequence}
         details = end.stop_details
         if details is not None and details.explanation:
@@ -230,7 +232,7 @@ class AnthropicStream(LineParser):
 
     def _start(self, index: int, raw: Raw) -> None:
         block = decode_block(raw)
-        opened = self._open[index] = _Open(block, bytes(raw))
+        opened = self._open[index] = _OpenBlock(block, bytes(raw))
         was_text, self._after_text = self._after_text, block.type == "text"
         match block.type:
             case "text":
@@ -246,7 +248,7 @@ class AnthropicStream(LineParser):
                 caller = AnthropicCaller(block.id or "", block.caller or {})
                 if caller.is_program:
                     self._keep(caller)
-                self._deltas.append(self._told.begin(index, block.name or "", block.id or ""))
+                self._deltas.append(self._tool_calls.begin(index, block.name or "", block.id or ""))
             case "server_tool_use":
                 self._vendor(index, opened, "in_progress")
 
@@ -260,25 +262,25 @@ class AnthropicStream(LineParser):
                 self._words(opened, delta.text)
             case "input_json_delta":
                 opened.pieces.append(delta.partial_json)
-                if opened.begun.type == "tool_use":
-                    self._deltas += self._told.arguments(index, delta.partial_json)
+                if opened.block.type == "tool_use":
+                    self._deltas += self._tool_calls.arguments(index, delta.partial_json)
             case "thinking_delta":
                 self._think(opened, delta.thinking)
             case "signature_delta":
                 opened.signature.append(delta.signature)
             case "citations_delta":
                 opened.citations.append(delta.citation)
-            case kind if opened.begun.type in _KNOWN:
+            case kind if opened.block.type in _KNOWN:
                 self._note("output", f"a piece of type {kind!r} of a block cannot be passed on")
             case _:
                 opened.add(decode_any(line[5:])["delta"])
 
-    def _words(self, opened: _Open, text: str) -> None:
+    def _words(self, opened: _OpenBlock, text: str) -> None:
         if text:
             opened.length += len(text)
             self._deltas.append(TextDelta(text))
 
-    def _think(self, opened: _Open, text: str) -> None:
+    def _think(self, opened: _OpenBlock, text: str) -> None:
         if text:
             opened.thoughts.append(text)
             self._deltas.append(self._thought(text))
@@ -287,7 +289,7 @@ class AnthropicStream(LineParser):
         opened = self._open.pop(index, None)
         if opened is None:
             return
-        match opened.begun.type:
+        match opened.block.type:
             case "text":
                 for citation in opened.citations:
                     if noted := annotation(citation, opened.length):
@@ -297,16 +299,16 @@ class AnthropicStream(LineParser):
             case "thinking":
                 self._end_thought(opened)
             case "redacted_thinking":
-                self._seal(type="redacted_thinking", data=opened.begun.data or "")
+                self._seal(type="redacted_thinking", data=opened.block.data or "")
             case "tool_use":
                 if not opened.pieces and (given := opened.input()) not in ("{}", "null"):
-                    self._deltas += self._told.arguments(index, given)
+                    self._deltas += self._tool_calls.arguments(index, given)
                 # A budget that is used up ends a call in the middle, and says so only afterwards.
-                self._deltas += [*self._told.flush(index), ItemEnd(index)]
+                self._deltas += [*self._tool_calls.flush(index), ItemEnd(index)]
             case _:
                 self._vendor(index, opened, "completed")
 
-    def _end_thought(self, opened: _Open) -> None:
+    def _end_thought(self, opened: _OpenBlock) -> None:
         text, signature = "".join(opened.thoughts), "".join(opened.signature)
         if signature or (text and not self._summarises):
             self._seal(type="thinking", thinking=text, signature=signature)
@@ -320,9 +322,9 @@ class AnthropicStream(LineParser):
     def _keep(self, kept: object) -> None:
         self._deltas += [SignatureDelta(encode(kept).decode()), ItemEnd(None, "completed")]
 
-    def _vendor(self, index: int, opened: _Open, status: str) -> None:
+    def _vendor(self, index: int, opened: _OpenBlock, status: str) -> None:
         """A block that only this provider knows is kept whole, in an item of its own."""
-        kind = opened.begun.type
+        kind = opened.block.type
         if not is_valid_extension_type(VENDOR + kind):
             self._note("output", f"a block of type {kind!r} cannot be passed on")
             return
@@ -343,7 +345,7 @@ class AnthropicStream(LineParser):
 
     def _flush(self) -> None:
         for index, opened in self._open.items():
-            if opened.begun.type == "tool_use":
-                self._deltas += self._told.flush(index)
+            if opened.block.type == "tool_use":
+                self._deltas += self._tool_calls.flush(index)
         if self._usage is not None:
             self._deltas.append(UsageDelta(balance(self._usage.to_spec(), self._note)))

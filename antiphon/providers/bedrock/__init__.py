@@ -19,13 +19,20 @@ from antiphon.providers.base import (
     Turn,
     UpstreamError,
 )
-from antiphon.providers.bedrock.auth import BEARER_VARIABLE, ApiKey, Chain, Identity, can_sign, region_of
+from antiphon.providers.bedrock.auth import (
+    BEARER_VARIABLE,
+    ApiKey,
+    AwsCredentials,
+    Identity,
+    can_sign,
+    region_of,
+)
 from antiphon.providers.bedrock.eventstream import CONTENT_TYPE
 from antiphon.providers.bedrock.models import Family, find
 from antiphon.providers.bedrock.request import prepare
 from antiphon.providers.bedrock.stream import BedrockStream
-from antiphon.providers.embeddings import checked, in_parts, texts_of
-from antiphon.providers.exchange import Call, apart, encoded
+from antiphon.providers.embeddings import check_vectors, embed_in_parts, texts_of
+from antiphon.providers.exchange import Call, encode_body, run_apart
 from antiphon.providers.http_provider import HttpProvider
 from antiphon.spec.codec import encode
 from antiphon.wires.tools.names import ToolNames
@@ -66,7 +73,7 @@ class Bedrock(HttpProvider):
     Settings = BedrockSettings
 
     def __init__(self, settings: BedrockSettings, environment: Environment) -> None:
-        base_url, self._identity = _reached(settings)
+        base_url, self._identity = _find_address_and_identity(settings)
         super().__init__(settings, environment, base_url.rstrip("/"))
         self.capabilities = CAPABILITIES
         self._own_headers = {header: value.reveal() for header, value in settings.headers.items()}
@@ -82,12 +89,12 @@ class Bedrock(HttpProvider):
     async def count_tokens(self, turn: Turn) -> int | None:
         """Only some models can be counted, and only under their own names."""
 
-        def asked() -> bytes:
+        def build_body() -> bytes:
             body = prepare(turn, self._family(turn), self.name).body
-            counted = encoded(turn, {name: body[name] for name in _COUNTED if name in body})
+            counted = encode_body(turn, {name: body[name] for name in _COUNTED if name in body})
             return b'{"input":{"converse":%b}}' % counted
 
-        raw = await apart(turn, asked)
+        raw = await run_apart(turn, build_body)
         url = self._url(turn.model, "count-tokens")
         return await self._count(
             url, raw, "inputTokens", await self._sign("POST", url, raw, _JSON), absent=(400, 404)
@@ -98,18 +105,18 @@ class Bedrock(HttpProvider):
 
         async def ask(texts: Sequence[str]) -> Embedded:
             raw = encode(invoke_body(task.model, texts, task.dimensions))
-            asks = await self._sign("POST", url, raw, {"Content-Type": "application/json"})
-            answer = await self._embeddings(url, raw, InvokeAnswer, asks)
-            return checked(self.name, len(texts), answer.vectors(), answer.input_text_token_count)
+            identity = await self._sign("POST", url, raw, {"Content-Type": "application/json"})
+            answer = await self._embeddings(url, raw, InvokeAnswer, identity)
+            return check_vectors(self.name, len(texts), answer.vectors(), answer.input_text_token_count)
 
-        return await in_parts(texts_of(task, self.name), most(task.model), ask)
+        return await embed_in_parts(texts_of(task, self.name), max_texts(task.model), ask)
 
     def _call(self, turn: Turn) -> Awaitable[Call]:
         family = self._family(turn)
         prepared = prepare(turn, family, self.name, cache=self._cache, guardrail=self._guardrail)
-        return self._signed(turn, family, prepared.names, encoded(turn, prepared.body))
+        return self._sign_call(turn, family, prepared.names, encode_body(turn, prepared.body))
 
-    async def _signed(self, turn: Turn, family: Family, names: ToolNames, body: bytes) -> Call:
+    async def _sign_call(self, turn: Turn, family: Family, names: ToolNames, body: bytes) -> Call:
         url = self._url(turn.model, "converse-stream" if turn.stream else "converse")
         headers, secrets = await self._sign("POST", url, body, _JSON)
         parser = BedrockStream(
@@ -124,11 +131,11 @@ class Bedrock(HttpProvider):
 
     async def _sign(
         self, method: str, url: str, body: bytes, headers: Mapping[str, str]
-    ) -> queries.Introduction:
+    ) -> queries.RequestIdentity:
         """The headers of a request with its signature, and what of them is secret."""
         proof = await self._identity.prove(method, url, body)
         own = self._own_headers
-        return queries.Introduction({**headers, **own, **proof.headers}, (*proof.secrets, *own.values()))
+        return queries.RequestIdentity({**headers, **own, **proof.headers}, (*proof.secrets, *own.values()))
 
     def _family(self, turn: Turn) -> Family:
         return find(turn.model, self._like or "")
@@ -137,12 +144,12 @@ class Bedrock(HttpProvider):
         # An ARN is one segment of the path, slashes and all.
         return f"{self._base}/model/{quote(model, safe='')}/{what}"
 
-    async def _fetch_models(self) -> model_lists.Listed:
-        found: model_lists.Listed = {}
+    async def _fetch_models(self) -> model_lists.ModelList:
+        found: model_lists.ModelList = {}
         failures: list[UpstreamError] = []
         for one in _LISTS:
             try:
-                for name, facts in (await self._listed(*one)).items():
+                for name, facts in (await self._fetch_list(*one)).items():
                     found.setdefault(name, facts)
             except UpstreamError as error:
                 failures.append(error)
@@ -150,13 +157,13 @@ class Bedrock(HttpProvider):
             raise failures[0]
         return found
 
-    async def _listed(self, path: str, place: str, name: str) -> model_lists.Listed:
+    async def _fetch_list(self, path: str, place: str, name: str) -> model_lists.ModelList:
         url = self._base.replace("//bedrock-runtime", "//bedrock", 1) + path
         answer = await self._look_up(url, await self._sign("GET", url, b"", {}))
-        return model_lists.listed(answer.get(place), name, model_lists.of_bedrock)
+        return model_lists.parse_model_list(answer.get(place), name, model_lists.of_bedrock)
 
 
-def _reached(settings: BedrockSettings) -> tuple[str, Identity]:
+def _find_address_and_identity(settings: BedrockSettings) -> tuple[str, Identity]:
     """The address, and the identity that asks there."""
     host = _HOST_REGION.match(urlsplit(settings.base_url or "").hostname or "")
     region = settings.region or (host[1] if host else None) or region_of(settings.profile)
@@ -168,7 +175,7 @@ def _reached(settings: BedrockSettings) -> tuple[str, Identity]:
     if key:
         return address, ApiKey(key)
     if can_sign():
-        return address, Chain(settings.name, region or "", settings.profile)
+        return address, AwsCredentials(settings.name, region or "", settings.profile)
     message = "AWS credentials need the extra: pip install 'antiphon[bedrock]'; or give a Bedrock API key"
     raise settings.mistake("type", message)
 
@@ -200,7 +207,7 @@ def is_cohere(model: str) -> bool:
     return "cohere." in model
 
 
-def most(model: str) -> int:
+def max_texts(model: str) -> int:
     """How many texts one request can have."""
     return 96 if is_cohere(model) else 1
 

@@ -43,7 +43,7 @@ class ApiKey:
         return self._proof
 
 
-class Chain:
+class AwsCredentials:
     """AWS credentials: from the environment, a profile, a container or the machine, whichever comes first."""
 
     def __init__(self, provider: str, region: str, profile: str | None = None) -> None:
@@ -86,10 +86,10 @@ class Chain:
             self._frozen = found.get_frozen_credentials() if found is not None else None
         except BotoCoreError as error:
             # What it says may quote the output of a program that makes credentials.
-            raise self._without(f"could not be had ({type(error).__name__})") from None
+            raise self._credentials_error(f"could not be had ({type(error).__name__})") from None
         if self._frozen is None or not self._frozen.access_key:
             self._credentials = self._frozen = None
-            raise self._without("were not found")
+            raise self._credentials_error("were not found")
 
     def _sign(self, method: str, url: str, body: bytes) -> dict[str, str]:
         from botocore.auth import SigV4Auth
@@ -99,7 +99,7 @@ class Chain:
         SigV4Auth(self._frozen, _SERVICE, self._region).add_auth(request)
         return dict(request.headers.items())
 
-    def _without(self, what: str) -> UpstreamError:
+    def _credentials_error(self, what: str) -> UpstreamError:
         message = (
             f"{self._provider}: AWS credentials {what}; set api_key_env, or profile, "
             "or the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the gateway"

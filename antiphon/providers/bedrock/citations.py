@@ -34,7 +34,7 @@ def annotation(citation: dict[str, Any], length: int) -> Annotation:
     )
 
 
-def cited(part: OutputText) -> dict[str, Any] | None:
+def build_citations_block(part: OutputText) -> dict[str, Any] | None:
     """The block that a text with citations of documents once was; None if there are none."""
     found = [
         note.fields["citation"]

@@ -88,7 +88,7 @@ class BedrockContent:
         if inline := data_url(url):
             return {"image": self._picture(inline.media_type, inline.data, where)}
         if url.startswith("s3://"):
-            return {"image": self._stored(url, _IMAGES, where)}
+            return {"image": self._refer_to_s3(url, _IMAGES, where)}
         raise unsupported(
             self._provider, where, "an image needs its `image_url`, a data URL in base64 or an s3:// address"
         )
@@ -117,14 +117,16 @@ class BedrockContent:
         if kind is None:
             kinds = "PDF, Word, Excel, CSV, HTML, Markdown and plain text"
             raise unsupported(self._provider, where, f"Bedrock takes these documents: {kinds}")
-        name = self._named(file.filename or PurePosixPath(urlsplit(file.file_url or "").path).name)
+        name = self._make_document_name(
+            file.filename or PurePosixPath(urlsplit(file.file_url or "").path).name
+        )
         return {"document": {"format": kind, "name": name, "source": source}}
 
     def _film(self, film: InputVideo, where: str) -> BedrockBlockBody:
         if not self._video:
             raise unsupported(self._provider, where, "this model takes no video")
         if film.video_url.startswith("s3://"):
-            return {"video": self._stored(film.video_url, _VIDEOS, where)}
+            return {"video": self._refer_to_s3(film.video_url, _VIDEOS, where)}
         inline = data_url(film.video_url)
         kind = _VIDEOS.get(inline.media_type) if inline else None
         if inline is None or kind is None:
@@ -132,14 +134,14 @@ class BedrockContent:
             raise unsupported(self._provider, where, why)
         return {"video": {"format": kind, "source": {"bytes": inline.data}}}
 
-    def _stored(self, url: str, kinds: Mapping[str, str], where: str) -> BedrockBlockBody:
+    def _refer_to_s3(self, url: str, kinds: Mapping[str, str], where: str) -> BedrockBlockBody:
         kind = _ending(url)
         if kind not in kinds.values():
             why = f"the address must end in one of these: {', '.join(sorted(set(kinds.values())))}"
             raise unsupported(self._provider, where, why)
         return {"format": kind, "source": {"s3Location": {"uri": url}}}
 
-    def _named(self, file: str) -> str:
+    def _make_document_name(self, file: str) -> str:
         """A name of the characters that Converse allows, which no other document of the request has."""
         stem = file.rpartition(".")[0] or file
         plain = " ".join(_UNFIT.sub("-", stem).split()).strip("-") or "document"

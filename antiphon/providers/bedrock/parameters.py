@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from antiphon.providers.anthropic.json_schema import Inexpressible, fitted
+from antiphon.providers.anthropic.json_schema import Inexpressible, fit_schema
 from antiphon.providers.base import DROPPED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.bedrock.models import Family
 from antiphon.providers.format_prompt import in_words
@@ -182,7 +182,7 @@ class BedrockParameters:
     def _schema(self, wanted: JsonSchemaFormat) -> _Fields:
         if not self._family.structured:
             raise Inexpressible("this model takes no schema")
-        schema, left_out = fitted(wanted.schema or {})
+        schema, left_out = fit_schema(wanted.schema or {})
         if left_out:
             words = ", ".join(sorted(left_out))
             why = f"the model is not held to {words}, which the gateway checks"

@@ -9,7 +9,7 @@ import msgspec
 
 from antiphon.providers.anthropic.json_schema import StrictBudget, is_exact
 from antiphon.providers.base import ADDED, REWRITTEN, SUPPRESSED, Turn
-from antiphon.providers.bedrock.citations import VENDOR, cited
+from antiphon.providers.bedrock.citations import VENDOR, build_citations_block
 from antiphon.providers.bedrock.content import BedrockBlockBody, BedrockContent, text_blocks
 from antiphon.providers.bedrock.models import OTHER, Family
 from antiphon.providers.bedrock.parameters import BedrockParameters
@@ -180,7 +180,7 @@ class _Conversation:
 
 
 def _part(part: ContentPart) -> list[BedrockBlockBody]:
-    if isinstance(part, OutputText) and (block := cited(part)) is not None:
+    if isinstance(part, OutputText) and (block := build_citations_block(part)) is not None:
         return [block]
     return text_blocks(text_of([part]))
 

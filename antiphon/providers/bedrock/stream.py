@@ -15,16 +15,16 @@ from antiphon.providers.bedrock.wire import (
     BedrockCounts,
     BlockDelta,
     ReasoningPiece,
-    Trouble,
+    StreamException,
     decode_answer,
     decode_block,
     decode_delta,
     decode_end,
+    decode_exception,
     decode_fields,
     decode_metadata,
     decode_start,
     decode_stop,
-    decode_trouble,
 )
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.errors import ErrorPayload
@@ -89,7 +89,7 @@ class _Thought:
         return None
 
 
-class _Open:
+class _OpenBlock:
     """A block that is told when it is whole: its kind and its fields, and the input of a tool in pieces."""
 
     __slots__ = ("fields", "kind", "pieces")
@@ -121,7 +121,7 @@ class BedrockStream(AnswerParser):
         self._reasoning_delta = SummaryDelta if summarises else ReasoningDelta
         self._messages = EventStreamReader()
         self._calls: set[int] = set()
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenBlock] = {}
         self._thought: _Thought | None = None
         self._text_block: int | None = None  # whose words were told last
         self._length = 0  # of those words
@@ -191,7 +191,7 @@ class BedrockStream(AnswerParser):
             case "contentBlockStart":
                 self._start(payload)
             case "contentBlockStop":
-                self._block_end(decode_stop(payload).contentBlockIndex)
+                self._end_block(decode_stop(payload).contentBlockIndex)
             case "messageStop":
                 self._stop(decode_end(payload).stopReason)
             case "metadata":
@@ -199,7 +199,7 @@ class BedrockStream(AnswerParser):
                 if self._reason is not None:
                     self._finish()
             case None:
-                self._exception(message)
+                self._read_exception(message)
             case str() as kind if kind not in _EVENTS:
                 self._note("output", f"an event of type {kind!r} cannot be passed on")
 
@@ -209,7 +209,7 @@ class BedrockStream(AnswerParser):
         if delta.text is not None:
             self._text(index, delta.text)
         elif delta.toolUse is not None and index in self._calls:
-            self._deltas += self._told.arguments(index, delta.toolUse.input)
+            self._deltas += self._tool_calls.arguments(index, delta.toolUse.input)
         elif delta.toolUse is not None and opened is not None:
             opened.pieces.append(delta.toolUse.input)
         elif delta.reasoningContent == _NO_REASONING:
@@ -243,34 +243,34 @@ class BedrockStream(AnswerParser):
             self._note("output", f"a block of kind {kind!r} cannot be passed on")
 
     def _begin_call(self, index: int, name: str, id: str) -> None:
-        self._leave()
+        self._end_text()
         self._calls.add(index)
-        self._deltas.append(self._told.begin(index, name, id))
+        self._deltas.append(self._tool_calls.begin(index, name, id))
 
     def _begin_own(self, index: int, block: dict[str, Any]) -> None:
         """What Bedrock's own tools are given and give, or an image: an item of its own."""
-        self._leave()
+        self._end_text()
         kind = next(kind for kind in (*_OWN, "image") if kind in block)
-        opened = self._open[index] = _Open(kind, block[kind])
+        opened = self._open[index] = _OpenBlock(kind, block[kind])
         if kind in _OWN:
-            self._tell_own(index, opened, "in_progress")
+            self._add_own_item(index, opened, "in_progress")
 
-    def _tell_own(self, index: int, opened: _Open, status: str) -> None:
+    def _add_own_item(self, index: int, opened: _OpenBlock, status: str) -> None:
         item = vendor_item(
             VENDOR.removesuffix(":"), _OWN[opened.kind], id="", data=opened.data(), status=status
         )
         self._deltas.append(ItemDelta(item, index))
 
-    def _block_end(self, index: int) -> None:
+    def _end_block(self, index: int) -> None:
         if index in self._calls:
             # Whether its arguments are whole shows when they are read: a budget also ends a block.
             self._calls.discard(index)
-            self._deltas += [*self._told.flush(index), ItemEnd(index)]
+            self._deltas += [*self._tool_calls.flush(index), ItemEnd(index)]
         elif (opened := self._open.pop(index, None)) is None:
             self._cite()
-            self._thought_end()
+            self._end_thought()
         elif opened.kind in _OWN:
-            self._tell_own(index, opened, "completed")
+            self._add_own_item(index, opened, "completed")
         else:
             self._image(opened.fields)
 
@@ -281,15 +281,15 @@ class BedrockStream(AnswerParser):
             case _:
                 self._note("output", "an image that does not come with its bytes cannot be passed on")
 
-    def _exception(self, message: EventStreamMessage) -> None:
+    def _read_exception(self, message: EventStreamMessage) -> None:
         headers, payload = message
         match headers.get(":message-type"):
             case "exception":
                 name = str(headers.get(":exception-type", ""))
                 try:
-                    trouble = decode_trouble(payload)
+                    trouble = decode_exception(payload)
                 except UNREADABLE:
-                    trouble = Trouble()
+                    trouble = StreamException()
                 said = trouble.message or trouble.originalMessage or ""
             case "error":
                 name, said = str(headers.get(":error-code", "")), str(headers.get(":error-message", ""))
@@ -297,12 +297,12 @@ class BedrockStream(AnswerParser):
                 return
         name = name[:1].upper() + name[1:]
         told = {"code": _STATUSES.get(name, 500), "type": name, "message": said}
-        self._fail(errors.reported(self._provider, told, secrets=self._secrets).payload)
+        self._fail(errors.from_error_object(self._provider, told, secrets=self._secrets).payload)
 
     def _stop(self, reason: str) -> None:
         if broken := _BROKEN.get(reason):
             told = {"code": 500, "type": reason, "message": f"{broken} (stopReason {reason!r})"}
-            self._fail(errors.reported(self._provider, told).payload)
+            self._fail(errors.from_error_object(self._provider, told).payload)
         else:
             self._reason = FINISH_REASONS.get(reason, "stop")
 
@@ -323,24 +323,24 @@ class BedrockStream(AnswerParser):
         elif (tool := block.toolUse) is not None and tool.type != _RUN_BY_BEDROCK:
             self._begin_call(n, tool.name, tool.toolUseId)
             given = {} if tool.input is None else tool.input
-            self._deltas += self._told.arguments(n, msgspec.json.encode(given).decode())
-            self._block_end(n)
+            self._deltas += self._tool_calls.arguments(n, msgspec.json.encode(given).decode())
+            self._end_block(n)
         elif (reasoning := block.reasoningContent) is not None:
             told = reasoning.reasoningText
             if told is None and reasoning.redactedContent is None:
                 self._unknown(decode_fields(raw)["reasoningContent"])
             text, signature = (told.text, told.signature) if told else (None, None)
             self._reasoning(ReasoningPiece(text, signature, reasoning.redactedContent))
-            self._thought_end()
+            self._end_thought()
         elif block.toolUse or block.toolResult or block.image:
             self._begin_own(n, decode_fields(raw))
-            self._block_end(n)
+            self._end_block(n)
         else:
             self._unknown(decode_fields(raw))
 
     def _text(self, index: int, text: str) -> None:
         """A text that follows another one is a part of its own, as it is a block of its own here."""
-        self._thought_end()
+        self._end_thought()
         if not text:
             return
         if index != self._text_block:
@@ -357,16 +357,16 @@ class BedrockStream(AnswerParser):
         self._deltas += [AnnotationDelta(annotation(one, self._length)) for one in self._citations]
         self._citations.clear()
 
-    def _leave(self) -> None:
+    def _end_text(self) -> None:
         """Something else than words begins."""
         self._cite()
-        self._thought_end()
+        self._end_thought()
         self._text_block = None
 
     def _reasoning(self, piece: ReasoningPiece) -> None:
         thought = self._thought
         if thought is None:
-            self._leave()
+            self._end_text()
             thought = self._thought = _Thought()
         if piece.text:
             thought.texts.append(piece.text)
@@ -374,7 +374,7 @@ class BedrockStream(AnswerParser):
         thought.signature += piece.signature or ""
         thought.redacted += piece.redactedContent or b""
 
-    def _thought_end(self) -> None:
+    def _end_thought(self) -> None:
         thought, self._thought = self._thought, None
         if thought is not None:
             if proof := thought.proof():
@@ -388,9 +388,9 @@ class BedrockStream(AnswerParser):
 
     def _flush(self) -> None:
         self._cite()
-        self._thought_end()
+        self._end_thought()
         for index in sorted(self._calls):
-            self._deltas += self._told.flush(index)
+            self._deltas += self._tool_calls.flush(index)
         self._calls.clear()
         if self._usage is not None:
             self._deltas.append(UsageDelta(self._usage.to_spec()))

@@ -74,7 +74,7 @@ class BedrockMetadata(Struct, gc=False):
     usage: BedrockCounts | None = None
 
 
-class Trouble(Struct, gc=False):
+class StreamException(Struct, gc=False):
     """An exception, in the stream."""
 
     message: str | None = None
@@ -134,7 +134,7 @@ decode_start = msgspec.json.Decoder(BlockStart).decode
 decode_stop = msgspec.json.Decoder(BlockStop).decode
 decode_end = msgspec.json.Decoder(MessageStop).decode
 decode_metadata = msgspec.json.Decoder(BedrockMetadata).decode
-decode_trouble = msgspec.json.Decoder(Trouble).decode
+decode_exception = msgspec.json.Decoder(StreamException).decode
 decode_block = msgspec.json.Decoder(BedrockBlock).decode
 decode_fields = msgspec.json.Decoder(dict[str, Any]).decode
 decode_answer = msgspec.json.Decoder(ConverseAnswer).decode

@@ -10,8 +10,8 @@ from antiphon.providers.base import Embedded, EmbeddingTask, Environment, Turn
 from antiphon.providers.chat.profiles import MaxTokensField, Profile, choose
 from antiphon.providers.chat.request import prepare
 from antiphon.providers.chat.stream import ChatStream
-from antiphon.providers.embeddings import checked
-from antiphon.providers.exchange import Call, apart, encoded
+from antiphon.providers.embeddings import check_vectors
+from antiphon.providers.exchange import Call, encode_body, run_apart
 from antiphon.providers.http_provider import HttpProvider
 from antiphon.wires.chat.source_numbers import SourceNumbers
 from antiphon.wires.reasoning.kept import CONTENT, KeptReasoning
@@ -66,13 +66,15 @@ class ChatUpstream(HttpProvider):
         if not self.profile.counts_tokens:
             return None
 
-        def asked() -> bytes:
+        def build_body() -> bytes:
             body, _ = prepare(turn, self.profile, self.name)
             body.pop("stream", None)
             body.pop("stream_options", None)
-            return encoded(turn, body)
+            return encode_body(turn, body)
 
-        return await self._count(f"{self._url}/input_tokens", await apart(turn, asked), "input_tokens")
+        return await self._count(
+            f"{self._url}/input_tokens", await run_apart(turn, build_body), "input_tokens"
+        )
 
     def _call(self, turn: Turn) -> Call:
         name, profile, secrets = self.name, self.profile, self._secrets
@@ -83,15 +85,15 @@ class ChatUpstream(HttpProvider):
         parser.note, parser.keeps_chunks = turn.note(name), turn.keeps_chunks
         parser.numbers = SourceNumbers() if profile.numbers_sources else None
         limits = self._timeouts if turn.stream or profile.always_streams else self._patient
-        return Call(name, self._url, self._headers, encoded(turn, body), parser, limits, True, secrets)
+        return Call(name, self._url, self._headers, encode_body(turn, body), parser, limits, True, secrets)
 
     async def _embed_at(self, url: str, task: EmbeddingTask) -> Embedded:
         answer = await self._embeddings(url, embeddings_body(task), EmbeddingsAnswer)
-        return checked(self.name, len(task.input), answer.vectors(), answer.tokens())
+        return check_vectors(self.name, len(task.input), answer.vectors(), answer.tokens())
 
-    async def _fetch_models(self) -> model_lists.Listed:
+    async def _fetch_models(self) -> model_lists.ModelList:
         answer = await self._look_up(f"{self._base}/models")
-        return model_lists.listed(answer.get("data") or answer.get("models"))
+        return model_lists.parse_model_list(answer.get("data") or answer.get("models"))
 
 
 class ChatProvider(ChatUpstream):

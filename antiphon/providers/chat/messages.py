@@ -13,8 +13,8 @@ from antiphon.providers.history import (
     AnyCallOutput,
     InputEntry,
     Speech,
+    get_speaker,
     note_failure,
-    speaker,
     speeches,
 )
 from antiphon.spec.content import Refusal, text_of
@@ -91,7 +91,7 @@ class _Messages:
         else:
             is_developer = message.role == "developer" and self._profile.developer_role
             self._chat.system(text_of(message.content), "developer" if is_developer else "system")
-        if self._profile.names and (name := speaker(message)):
+        if self._profile.names and (name := get_speaker(message)):
             self._chat.done[-1]["name"] = name
 
     # --- what the model said ------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class _Messages:
         if text:
             draft.texts.append(text)
         if self._profile.names:
-            draft.name = speaker(message) or draft.name
+            draft.name = get_speaker(message) or draft.name
 
     def _reasoning(self, item: Reasoning, draft: _Draft) -> None:
         profile = self._profile

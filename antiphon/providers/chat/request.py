@@ -47,10 +47,10 @@ def tool_fields(turn: Turn, profile: Profile, provider: str, names: ToolNames) -
             # The whole list goes to the model; what it may call is enforced on what it says.
             fields["tool_choice"] = mode
         case FunctionToolChoice(name=name):
-            fields["tool_choice"] = _named(turn, provider, names.find(name))
+            fields["tool_choice"] = _choose_by_name(turn, provider, names.find(name))
         case Opaque() as choice:
             named = names.find(str(choice.fields.get("name", "")), choice.fields.get("namespace"))
-            fields["tool_choice"] = _named(turn, provider, named)
+            fields["tool_choice"] = _choose_by_name(turn, provider, named)
     if profile.wraps_tool_choice and "tool_choice" in fields:
         fields["tool_choice"] = {"value": fields["tool_choice"]}
     parallel = turn.request.parallel_tool_calls
@@ -64,7 +64,7 @@ def _tool(function: UpstreamFunction, profile: Profile) -> dict[str, Any]:
     return function_tool(function.name, function.description, function.parameters, strict=strict)
 
 
-def _named(turn: Turn, provider: str, name: str | None) -> Any:
+def _choose_by_name(turn: Turn, provider: str, name: str | None) -> Any:
     if name is None:
         turn.receipt(provider, "tool_choice", "the chosen tool cannot be sent, so the model may choose")
         return "auto"

@@ -28,7 +28,7 @@ class ChatStream(ChatReader, eq=False):
     def _error(self, fault: ChatFault) -> UpstreamError:
         match fault.kind:
             case "reported":
-                return errors.reported(self.provider, fault.said, secrets=self.secrets)
+                return errors.from_error_object(self.provider, fault.said, secrets=self.secrets)
             case "closed":
                 return errors.closed(self.provider, str(fault.said))
         return errors.invalid(self.provider, str(fault.said))

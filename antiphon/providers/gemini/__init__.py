@@ -14,8 +14,8 @@ from antiphon.providers.base import (
     Turn,
     UpstreamError,
 )
-from antiphon.providers.embeddings import checked, in_parts, texts_of
-from antiphon.providers.exchange import Call, apart, encoded
+from antiphon.providers.embeddings import check_vectors, embed_in_parts, texts_of
+from antiphon.providers.exchange import Call, encode_body, run_apart
 from antiphon.providers.gemini.embeddings import MOST, EmbedAnswer, PredictAnswer, embed_body
 from antiphon.providers.gemini.request import PARAMETERS, SEARCHES, prepare
 from antiphon.providers.gemini.settings import GeminiSettings
@@ -50,10 +50,10 @@ class Gemini(HttpProvider):
 
     Settings: ClassVar[type[HttpSettings]] = GeminiSettings
     capabilities = CAPABILITIES
-    home = "models/"
+    model_prefix = "models/"
     """What stands before a model's name when the name does not say."""
-    homes: tuple[str, ...] = ("models/", "tunedModels/")
-    tells_invocations = True
+    model_prefixes: tuple[str, ...] = ("models/", "tunedModels/")
+    reports_invocations = True
     """Must it be asked to tell what its own tools do, where there are functions beside them?"""
 
     def __init__(self, settings: HttpSettings, environment: Environment) -> None:
@@ -63,22 +63,22 @@ class Gemini(HttpProvider):
     async def count_tokens(self, turn: Turn) -> int | None:
         url = self._url(turn.model, "countTokens")
 
-        def asked() -> bytes:
-            body = prepare(turn, self.name, invocations=self.tells_invocations).body
-            return self._counted(turn, body)
+        def build_body() -> bytes:
+            body = prepare(turn, self.name, invocations=self.reports_invocations).body
+            return self._build_count_body(turn, body)
 
-        return await self._count(url, await apart(turn, asked), "totalTokens")
+        return await self._count(url, await run_apart(turn, build_body), "totalTokens")
 
     async def embed(self, task: EmbeddingTask) -> Embedded:
         path = self._path(task.model)
 
         async def ask(texts: Sequence[str]) -> Embedded:
             body = embed_body(path, texts, task.dimensions)
-            return await self._embedded(task.model, "batchEmbedContents", body, EmbedAnswer, len(texts))
+            return await self._embed_texts(task.model, "batchEmbedContents", body, EmbedAnswer, len(texts))
 
-        return await in_parts(texts_of(task, self.name), MOST, ask)
+        return await embed_in_parts(texts_of(task, self.name), MOST, ask)
 
-    async def _embedded(
+    async def _embed_texts(
         self,
         model: str,
         method: str,
@@ -87,10 +87,10 @@ class Gemini(HttpProvider):
         count: int,
     ) -> Embedded:
         answer = await self._embeddings(self._url(model, method), body, shape)
-        return checked(self.name, count, answer.vectors(), answer.tokens())
+        return check_vectors(self.name, count, answer.vectors(), answer.tokens())
 
     def _call(self, turn: Turn) -> Call:
-        prepared = prepare(turn, self.name, invocations=self.tells_invocations)
+        prepared = prepare(turn, self.name, invocations=self.reports_invocations)
         method = "streamGenerateContent?alt=sse" if turn.stream else "generateContent"
         parser = GeminiStream(
             prepared.names,
@@ -108,16 +108,16 @@ class Gemini(HttpProvider):
         if not _MODEL.fullmatch(model):
             message = f"{self.name}: {model[:100]!r} cannot be the name of a model"
             raise UpstreamError(ErrorPayload("not_found", message, errors.MODEL_NOT_FOUND, "model"), 404)
-        return model if model.startswith(self.homes) else f"{self.home}{model}"
+        return model if model.startswith(self.model_prefixes) else f"{self.model_prefix}{model}"
 
-    def _counted(self, turn: Turn, body: dict[str, Any]) -> bytes:
+    def _build_count_body(self, turn: Turn, body: dict[str, Any]) -> bytes:
         """The body that `countTokens` wants for the whole request."""
-        return b'{"generateContentRequest":%b}' % encoded(turn, {"model": self._path(turn.model), **body})
+        return b'{"generateContentRequest":%b}' % encode_body(turn, {"model": self._path(turn.model), **body})
 
     def _list_url(self) -> str:
         return f"{self._base}/models?pageSize=1000"
 
-    def _listed(self, page: dict[str, Any]) -> model_lists.Listed:
+    def _read_model_page(self, page: dict[str, Any]) -> model_lists.ModelList:
         """The models on one page of the list."""
         return {
             str(one.get("name", "")).removeprefix("models/"): model_lists.of_gemini(one)
@@ -125,13 +125,13 @@ class Gemini(HttpProvider):
             if "generateContent" in (one.get("supportedGenerationMethods") or ("generateContent",))
         }
 
-    async def _fetch_models(self) -> model_lists.Listed:
-        found: model_lists.Listed = {}
+    async def _fetch_models(self) -> model_lists.ModelList:
+        found: model_lists.ModelList = {}
         more = ""
         for _ in range(_MOST_PAGES):
             url = self._list_url() + (f"&pageToken={more}" if more else "")
             page = await self._look_up(url)
-            found |= self._listed(page)
+            found |= self._read_model_page(page)
             more = str(page.get("nextPageToken") or "")
             if not re.fullmatch(r"[\w=.~-]+", more):
                 break

@@ -28,14 +28,14 @@ from antiphon.spec.errors import ErrorPayload
 # Much of google-auth has no types.
 _auth: Any = google.auth
 _accounts: Any = service_account.Credentials
-_failed: Any = exceptions.TransportError
+_TransportError: Any = exceptions.TransportError
 
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 _EARLY = 225.0
 """How many seconds before its end a token is renewed: as early as google-auth itself does it."""
-_PATIENCE = UpstreamTimeouts(connect=5.0, first_byte=20.0, idle=20.0, total=20.0)
+_TIMEOUTS = UpstreamTimeouts(connect=5.0, first_byte=20.0, idle=20.0, total=20.0)
 
-Loaded = tuple[Any, str | None]
+LoadedCredentials = tuple[Any, str | None]
 """Credentials of google-auth, of whatever kind, and the project that they belong to."""
 
 
@@ -47,7 +47,7 @@ class AccessToken:
     """The project that pays for the request, where that is another one."""
 
 
-def from_file(path: Path) -> Loaded:
+def load_service_account(path: Path) -> LoadedCredentials:
     """The credentials of a service account; raises `ValueError` that says what is wrong with the file."""
     try:
         told = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
@@ -71,7 +71,7 @@ def from_file(path: Path) -> Loaded:
 class AccessTokens:
     """The token of one provider: renewed by one request at a time, while the others wait for it."""
 
-    def __init__(self, provider: str, http: UpstreamClient, loaded: Loaded | None = None) -> None:
+    def __init__(self, provider: str, http: UpstreamClient, loaded: LoadedCredentials | None = None) -> None:
         """Without credentials, those of the machine are looked for when the first token is wanted."""
         self._provider = provider
         self._http = http
@@ -80,12 +80,12 @@ class AccessTokens:
         self._until = 0.0
         self._renewing: asyncio.Task[AccessToken] | None = None
 
-    async def fresh(self) -> AccessToken:
+    async def get_fresh(self) -> AccessToken:
         if self._token is not None and time.time() < self._until - _EARLY:
             return self._token
         if self._renewing is None:
-            self._renewing = asyncio.create_task(self._renewed())
-            self._renewing.add_done_callback(self._settled)
+            self._renewing = asyncio.create_task(self._renew())
+            self._renewing.add_done_callback(self._end_renewal)
         try:
             # One client that leaves must not take the token from all the others.
             return await asyncio.shield(self._renewing)
@@ -99,21 +99,21 @@ class AccessTokens:
             self._renewing.cancel()
             await asyncio.gather(self._renewing, return_exceptions=True)
 
-    def _settled(self, task: asyncio.Task[AccessToken]) -> None:
+    def _end_renewal(self, task: asyncio.Task[AccessToken]) -> None:
         self._renewing = None
         if not task.cancelled():
             task.exception()
 
-    async def _renewed(self) -> AccessToken:
+    async def _renew(self) -> AccessToken:
         transport = _Transport(self._http, self._provider, asyncio.get_running_loop())
         try:
-            token, self._until = await asyncio.to_thread(self._renew, transport)
+            token, self._until = await asyncio.to_thread(self._refresh_in_thread, transport)
         except GoogleAuthError as error:
-            raise _refused(self._provider, error) from error
+            raise _describe_refusal(self._provider, error) from error
         self._token = token
         return token
 
-    def _renew(self, transport: Callable[..., Any]) -> tuple[AccessToken, float]:
+    def _refresh_in_thread(self, transport: Callable[..., Any]) -> tuple[AccessToken, float]:
         """In a thread, because google-auth blocks."""
         loaded = self._loaded
         if loaded is None:
@@ -128,7 +128,7 @@ class AccessTokens:
         ), until
 
 
-def _refused(provider: str, error: GoogleAuthError) -> UpstreamError:
+def _describe_refusal(provider: str, error: GoogleAuthError) -> UpstreamError:
     # Their words are about endpoints and accounts, never about keys, but who knows.
     said = errors.scrub(str(error.args[0] if error.args else error), ())
     message = f"{provider}: Google Cloud gave no access token: {said}; check its credentials"
@@ -163,14 +163,14 @@ class _Transport:
         try:
             return asyncio.run_coroutine_threadsafe(sent, self._loop).result()
         except UpstreamError as error:
-            raise _failed(error.payload.message) from error
+            raise _TransportError(error.payload.message) from error
         except CancelledError:
-            raise _failed("the gateway is going down") from None
+            raise _TransportError("the gateway is going down") from None
 
     async def _send(self, url: str, method: str, body: bytes | None, headers: Mapping[str, str]) -> _Answer:
         if method == "GET":
-            request = self._http.get(url, headers, _PATIENCE, provider=self._provider)
+            request = self._http.get(url, headers, _TIMEOUTS, provider=self._provider)
         else:
-            request = self._http.post(url, body or b"", headers, _PATIENCE, provider=self._provider)
+            request = self._http.post(url, body or b"", headers, _TIMEOUTS, provider=self._provider)
         async with request as response:
             return _Answer(response.status, response.headers, await response.read())

@@ -44,7 +44,9 @@ class CitationMetadata(Struct, gc=False, rename="camel"):
     citations: list[GeminiCitation] | None = None
 
 
-def grounded(metadata: GroundingMetadata, text: str, *, whole: bool = False) -> Iterator[Annotation]:
+def annotate_grounding(
+    metadata: GroundingMetadata, text: str, *, whole: bool = False
+) -> Iterator[Annotation]:
     """A note for every source of every segment of the text.
 
     `whole`: sources of which no segment is known are noted for all of the text.
@@ -76,7 +78,7 @@ def _sources(chunk: GroundingChunk, start: int, end: int) -> Iterator[Annotation
             return
 
 
-def cited(metadata: CitationMetadata, text: str) -> Iterator[UrlCitation]:
+def annotate_citations(metadata: CitationMetadata, text: str) -> Iterator[UrlCitation]:
     place = _Places(text)
     for one in [*(metadata.citation_sources or ()), *(metadata.citations or ())]:
         if one.uri:

@@ -214,7 +214,7 @@ class _Translator:
         if "$ref" in schema:
             return self._reference(schema, at, depth)
         if isinstance(schema.get("allOf"), list):
-            return self.node(self._merged(schema), at, depth + 1)
+            return self.node(self._merge_all_of(schema), at, depth + 1)
         made = {name: schema[name] for name in schema if name in _KEPT}
         self._kind(made, schema, at, depth)
         self._choices(made, schema, at)
@@ -253,7 +253,7 @@ class _Translator:
             found = found.get(name) if isinstance(found, dict) else None
         return found if isinstance(found, dict) else None
 
-    def _merged(self, schema: dict[str, Any]) -> dict[str, Any]:
+    def _merge_all_of(self, schema: dict[str, Any]) -> dict[str, Any]:
         """One schema instead of `allOf`: what each of them demands, together."""
         whole: dict[str, Any] = {}
         rest = {name: value for name, value in schema.items() if name != "allOf"}

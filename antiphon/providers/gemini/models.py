@@ -54,7 +54,7 @@ def _level(turn: Turn, provider: str, effort: str) -> dict[str, Any]:
     else:
         level = _LEVELS.get(effort, "HIGH")
     if level.lower() != effort:
-        _rewritten(turn, provider, effort, f"the level {level}")
+        _note_rewrite(turn, provider, effort, f"the level {level}")
     return {"thinkingLevel": level}
 
 
@@ -63,10 +63,10 @@ def _budget(turn: Turn, provider: str, effort: str) -> dict[str, Any]:
     wanted = _BUDGETS[effort]
     budget = max(wanted, 128) if is_pro else min(wanted, 24576)
     if budget != wanted:
-        _rewritten(turn, provider, effort, f"a budget of {budget} tokens")
+        _note_rewrite(turn, provider, effort, f"a budget of {budget} tokens")
     return {"thinkingBudget": budget}
 
 
-def _rewritten(turn: Turn, provider: str, effort: str, sent: str) -> None:
+def _note_rewrite(turn: Turn, provider: str, effort: str, sent: str) -> None:
     why = f"{turn.model} has no {effort!r}; it is sent as {sent}"
     turn.receipt(provider, "reasoning.effort", why, REWRITTEN)

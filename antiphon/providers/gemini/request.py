@@ -150,13 +150,13 @@ def _calling(turn: Turn, provider: str, names: ToolNames) -> dict[str, Any]:
         case "required":
             return {"mode": "ANY"}
         case FunctionToolChoice() | Opaque() as choice:
-            if (name := _chosen(names, choice)) is not None:
+            if (name := _find_chosen(names, choice)) is not None:
                 return {"mode": "ANY", "allowedFunctionNames": [name]}
             turn.receipt(provider, "tool_choice", "the chosen tool cannot be sent, so the model may choose")
         case AllowedTools(mode="none"):
             return {"mode": "NONE"}
         case AllowedTools(tools=tools, mode=mode):
-            allowed = [name for one in tools if (name := _chosen(names, one)) is not None]
+            allowed = [name for one in tools if (name := _find_chosen(names, one)) is not None]
             if allowed:
                 wanted = "ANY" if mode == "required" else "VALIDATED"
                 return {"mode": wanted, "allowedFunctionNames": list(dict.fromkeys(allowed))}
@@ -164,7 +164,7 @@ def _calling(turn: Turn, provider: str, names: ToolNames) -> dict[str, Any]:
     return {"mode": "VALIDATED"} if any(function.strict for function in names.functions) else {}
 
 
-def _chosen(names: ToolNames, choice: ToolRef) -> str | None:
+def _find_chosen(names: ToolNames, choice: ToolRef) -> str | None:
     if isinstance(choice, FunctionToolChoice):
         return names.find(choice.name)
     return names.find(str(choice.fields.get("name", "")), choice.fields.get("namespace"))
@@ -213,7 +213,7 @@ class _Contents:
                 case "system":
                     self._system(speech)
                 case "user":
-                    self._add("user", [part for entry in speech.entries for part in self._said(entry)])
+                    self._add("user", [part for entry in speech.entries for part in self._user_parts(entry)])
                 case "assistant":
                     self._add("model", self._model(speech))
                 case "tool":
@@ -240,7 +240,7 @@ class _Contents:
                     why = "system and developer messages all stand before the conversation here"
                     self._turn.receipt(self._provider, entry.where, why, REWRITTEN)
 
-    def _said(self, entry: InputEntry) -> list[GeminiPartBody]:
+    def _user_parts(self, entry: InputEntry) -> list[GeminiPartBody]:
         assert isinstance(entry.item, Message)
         return GeminiContent(self._turn, self._provider, f"{entry.where}.content").all(entry.item.content)
 
@@ -258,11 +258,13 @@ class _Contents:
                     self._other(item, entry.where, made)
         parts = made.end()
         if made.lost:
-            self._suppressed("input.reasoning", "the part that a thought signature belongs to is not there")
+            self._note_suppressed(
+                "input.reasoning", "the part that a thought signature belongs to is not there"
+            )
         first = next((part for part in parts if "functionCall" in part), None)
         if self._generation >= 3 and first is not None and "thoughtSignature" not in first:
             first["thoughtSignature"] = NO_PROOF
-            self._suppressed(
+            self._note_suppressed(
                 "input.reasoning", "a call without its thought signature is sent as not verified"
             )
         return parts
@@ -272,7 +274,7 @@ class _Contents:
         if proof is not None:
             made.proof(proof)
         else:
-            self._suppressed("input.reasoning", "thoughts without a signature are not sent back")
+            self._note_suppressed("input.reasoning", "thoughts without a signature are not sent back")
 
     def _other(self, item: Opaque, where: str, made: ModelParts) -> None:
         if item.type == SEARCH:
@@ -285,7 +287,7 @@ class _Contents:
         else:
             self._turn.receipt(self._provider, where, f"{item.type!r} has no part in its `data`")
 
-    def _suppressed(self, param: str, why: str) -> None:
+    def _note_suppressed(self, param: str, why: str) -> None:
         self._turn.receipt(self._provider, param, why, SUPPRESSED)
 
     def _call(self, call: AnyCall, where: str) -> dict[str, Any]:

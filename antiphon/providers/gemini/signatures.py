@@ -54,7 +54,7 @@ class ModelParts:
         """How many signatures have no part to stand on any more."""
 
     def proof(self, proof: PartSignature) -> None:
-        self._give_up()
+        self._drop_waiting()
         if proof.thought or proof.on == "thought":
             self.parts.append({"text": proof.thought, "thought": True})
         match proof.on:
@@ -71,7 +71,7 @@ class ModelParts:
             self._waiting = None
             self.parts.append({"text": waiting.text, "thoughtSignature": waiting.signature})
             text = text[len(waiting.text) :]
-        self._give_up()
+        self._drop_waiting()
         if text:
             self.parts.append({"text": text})
 
@@ -81,20 +81,20 @@ class ModelParts:
         if waiting is not None and waiting.on == "call" and waiting.name == call["name"]:
             part["thoughtSignature"] = waiting.signature
             self._waiting = None
-        self._give_up()
+        self._drop_waiting()
         self.parts.append(part)
 
     def other(self, part: dict[str, Any]) -> None:
         """A part that only Google knows, as it came."""
         waiting = self._waiting
         if waiting is not None and waiting.on == "part" and waiting.name in part:
-            part = _signed(part, waiting.signature)
+            part = _add_signature(part, waiting.signature)
             self._waiting = None
-        self._give_up()
+        self._drop_waiting()
         self.parts.append(part)
 
     def end(self) -> list[dict[str, Any]]:
-        self._give_up()
+        self._drop_waiting()
         return self.parts
 
     def _sign_last(self, proof: PartSignature) -> None:
@@ -110,13 +110,13 @@ class ModelParts:
                 self.parts.append({"text": rest})
         self.parts.append(signed)
 
-    def _give_up(self) -> None:
+    def _drop_waiting(self) -> None:
         waiting, self._waiting = self._waiting, None
         if waiting is not None and waiting.part is not None:
-            self.parts.append(_signed(waiting.part, waiting.signature))
+            self.parts.append(_add_signature(waiting.part, waiting.signature))
         elif waiting is not None:
             self.lost += 1
 
 
-def _signed(part: dict[str, Any], signature: str) -> dict[str, Any]:
+def _add_signature(part: dict[str, Any], signature: str) -> dict[str, Any]:
     return {**part, "thoughtSignature": signature} if signature else part

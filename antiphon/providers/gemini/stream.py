@@ -7,7 +7,7 @@ import msgspec
 
 from antiphon.providers import errors
 from antiphon.providers.answer_parser import LineParser
-from antiphon.providers.gemini.grounding import cited, grounded
+from antiphon.providers.gemini.grounding import annotate_citations, annotate_grounding
 from antiphon.providers.gemini.signatures import SEARCH, VENDOR, PartSignature
 from antiphon.providers.gemini.wire import (
     HOSTED,
@@ -80,7 +80,7 @@ class GeminiStream(LineParser):
     ) -> None:
         super().__init__(names, provider=provider, note=note, secrets=secrets, max_line=max_line)
         self._keeps_chunks = keeps_chunks
-        self._held = b""  # a line, or several, that is not JSON yet
+        self._unread = b""  # a line, or several, that is not JSON yet
         self._calls = 0
         self._in_pieces = False  # a call has begun whose arguments come bit by bit
         self._words: list[str] = []  # the text of the open message
@@ -97,7 +97,7 @@ class GeminiStream(LineParser):
         for line in self._split(data):
             if line not in _BLANK:
                 self._line(line)
-            elif self._held:
+            elif self._unread:
                 self._event_end()
         return self._take()
 
@@ -118,7 +118,7 @@ class GeminiStream(LineParser):
             raise errors.invalid(self._provider, f"the answer cannot be read: {error}") from None
         for chunk in chunks:
             if chunk.error is not None:
-                raise errors.reported(self._provider, chunk.error, secrets=self._secrets)
+                raise errors.from_error_object(self._provider, chunk.error, secrets=self._secrets)
             self._chunk(chunk)
         self._note_odd(body)
         if not self.over:
@@ -135,16 +135,16 @@ class GeminiStream(LineParser):
             return
         if line.startswith(b"data:"):
             line = line[5:]
-        elif not self._held and (line.startswith(_FIELDS) or not line.lstrip().startswith((b"{", b"["))):
+        elif not self._unread and (line.startswith(_FIELDS) or not line.lstrip().startswith((b"{", b"["))):
             return
-        if self._held:
-            line = self._held + b"\n" + line
+        if self._unread:
+            line = self._unread + b"\n" + line
         try:
             chunks = decode_many(line) if line.startswith(b"[") else (decode(line),)
         except UNREADABLE:
-            self._held = line  # an error may come over several lines, and without `data:`
+            self._unread = line  # an error may come over several lines, and without `data:`
             return
-        self._held = b""
+        self._unread = b""
         for chunk in chunks:
             self._chunk(chunk)
         self._note_odd(line)
@@ -184,7 +184,7 @@ class GeminiStream(LineParser):
         if self._keeps_chunks and len(self._deltas) == given:
             self._deltas.append(TextDelta(""))
         if chunk.error is not None:
-            self._fail(errors.reported(self._provider, chunk.error, secrets=self._secrets).payload)
+            self._fail(errors.from_error_object(self._provider, chunk.error, secrets=self._secrets).payload)
         elif (feedback := chunk.prompt_feedback) is not None and feedback.block_reason:
             self._reason = "content_filter"
 
@@ -200,9 +200,9 @@ class GeminiStream(LineParser):
             self._searches |= dict.fromkeys(grounding.web_search_queries or ())
             if self._words:
                 is_last = bool(candidate.finish_reason) and not self._noted
-                self._annotate(grounded(grounding, "".join(self._words), whole=is_last))
+                self._annotate(annotate_grounding(grounding, "".join(self._words), whole=is_last))
         if candidate.citation_metadata is not None and self._words:
-            self._annotate(cited(candidate.citation_metadata, "".join(self._words)))
+            self._annotate(annotate_citations(candidate.citation_metadata, "".join(self._words)))
         if reason := candidate.finish_reason:
             self._finish_reason(reason.upper(), candidate.finish_message or "")
 
@@ -248,7 +248,7 @@ class GeminiStream(LineParser):
             self._deltas.append(TextDelta(text, logprobs))
 
     def _thought(self, text: str, signature: str) -> None:
-        self._leave()
+        self._end_text()
         if text:
             self._thoughts.append(text)
             self._deltas.append(SummaryDelta(text))
@@ -263,20 +263,20 @@ class GeminiStream(LineParser):
                 "output", "a call whose arguments come bit by bit, which nobody asked for, is not passed on"
             )
             return
-        self._leave()
+        self._end_text()
         name = call.name or "unknown"
         if signature:
             self._sign(PartSignature(signature, "call", "".join(self._thoughts), name=name))
         self._thoughts.clear()
         arguments = msgspec.json.format(bytes(call.args), indent=-1).decode("utf-8", "replace")
-        self._deltas += self._told.whole(
+        self._deltas += self._tool_calls.whole(
             self._calls, name, "{}" if arguments == "null" else arguments, call.id or ""
         )
         self._calls += 1
 
     def _other(self, name: str, raw: msgspec.Raw, signature: str) -> None:
         """A picture, a program that Google ran, or what came of it: kept whole, in an item of its own."""
-        self._leave()
+        self._end_text()
         part = {name: msgspec.json.decode(raw)}
         kept = part if name in HOSTED else None
         if signature or kept:
@@ -301,7 +301,7 @@ class GeminiStream(LineParser):
             self._words.clear()
             self._deltas += [SignatureDelta(proof.to_blob()), ItemEnd()]
 
-    def _leave(self) -> None:
+    def _end_text(self) -> None:
         """Something else than text begins."""
         self._prove()
         self._words.clear()

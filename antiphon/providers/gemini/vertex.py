@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from antiphon.providers import errors, model_lists
 from antiphon.providers.base import Embedded, EmbeddingTask, Environment, Sink, Turn, UpstreamError
-from antiphon.providers.embeddings import in_parts, texts_of
-from antiphon.providers.exchange import encoded
+from antiphon.providers.embeddings import embed_in_parts, texts_of
+from antiphon.providers.exchange import encode_body
 from antiphon.providers.gemini import Gemini
 from antiphon.providers.gemini.embeddings import PredictAnswer, predict_body
 from antiphon.providers.gemini.settings import VertexSettings
@@ -35,9 +35,9 @@ class Vertex(Gemini):
     """One project and location. With an API key it needs neither a project nor tokens."""
 
     Settings = VertexSettings
-    home = "publishers/google/models/"
-    homes = ("publishers/", "endpoints/")
-    tells_invocations = False
+    model_prefix = "publishers/google/models/"
+    model_prefixes = ("publishers/", "endpoints/")
+    reports_invocations = False
 
     def __init__(self, settings: VertexSettings, environment: Environment) -> None:
         address = settings.base_url or base_url(settings.location)
@@ -61,10 +61,10 @@ class Vertex(Gemini):
 
         async def ask(texts: Sequence[str]) -> Embedded:
             body = predict_body(texts, task.dimensions)
-            return await self._embedded(task.model, "predict", body, PredictAnswer, len(texts))
+            return await self._embed_texts(task.model, "predict", body, PredictAnswer, len(texts))
 
         # The newer models take one text a request.
-        return await in_parts(texts_of(task, self.name), 1, ask)
+        return await embed_in_parts(texts_of(task, self.name), 1, ask)
 
     async def close(self) -> None:
         if self._tokens is not None:
@@ -73,7 +73,7 @@ class Vertex(Gemini):
     async def _sign_in(self) -> None:
         if self._tokens is None:
             return
-        token = await self._tokens.fresh()
+        token = await self._tokens.get_fresh()
         bearer = f"Bearer {token.value}"
         if self._headers.get("Authorization") != bearer:
             billed = {"x-goog-user-project": token.billed} if token.billed else {}
@@ -90,10 +90,10 @@ class Vertex(Gemini):
             return path
         return f"projects/{self._project}/locations/{self._location}/{path}"
 
-    def _counted(self, turn: Turn, body: dict[str, Any]) -> bytes:
-        return encoded(turn, {name: body[name] for name in _COUNTED if name in body})
+    def _build_count_body(self, turn: Turn, body: dict[str, Any]) -> bytes:
+        return encode_body(turn, {name: body[name] for name in _COUNTED if name in body})
 
-    async def _fetch_models(self) -> model_lists.Listed:
+    async def _fetch_models(self) -> model_lists.ModelList:
         await self._sign_in()
         return await super()._fetch_models()
 
@@ -102,15 +102,15 @@ class Vertex(Gemini):
         base = f"{self._base}beta1" if self._base.endswith("/v1") else self._base
         return f"{base}/publishers/google/models?pageSize=300"
 
-    def _listed(self, page: dict[str, Any]) -> model_lists.Listed:
-        found = model_lists.listed(page.get("publisherModels"), "name", model_lists.of_gemini)
+    def _read_model_page(self, page: dict[str, Any]) -> model_lists.ModelList:
+        found = model_lists.parse_model_list(page.get("publisherModels"), "name", model_lists.of_gemini)
         short = {name.rsplit("/", 1)[-1]: facts for name, facts in found.items()}
         return {name: facts for name, facts in short.items() if name.startswith("gemini")}
 
 
 def _tokens(settings: VertexSettings, environment: Environment) -> "AccessTokens":
     try:
-        from antiphon.providers.gemini.access_tokens import AccessTokens, from_file
+        from antiphon.providers.gemini.access_tokens import AccessTokens, load_service_account
     except ImportError:
         message = 'the type "vertex" needs google-auth; install `antiphon[vertex]`, or set an `api_key`'
         raise settings.mistake("type", message) from None
@@ -118,6 +118,6 @@ def _tokens(settings: VertexSettings, environment: Environment) -> "AccessTokens
     if credentials is None:
         return AccessTokens(name, environment.http)
     try:
-        return AccessTokens(name, environment.http, from_file(Path(credentials).expanduser()))
+        return AccessTokens(name, environment.http, load_service_account(Path(credentials).expanduser()))
     except ValueError as error:
         raise settings.mistake("credentials", str(error)) from None

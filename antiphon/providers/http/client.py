@@ -7,13 +7,13 @@ from collections.abc import Mapping
 
 from antiphon.config import UpstreamTimeouts
 from antiphon.providers.http.connection import UpstreamConnection
+from antiphon.providers.http.deadlines import DeadlineTimer
 from antiphon.providers.http.dialing import Dialer
 from antiphon.providers.http.exchange import UpstreamExchange
 from antiphon.providers.http.failures import Unreachable
 from antiphon.providers.http.pool import Pool
 from antiphon.providers.http.proxies import proxy_for
 from antiphon.providers.http.target import Origin, UpstreamUrl, parse
-from antiphon.providers.http.watch import DeadlineTimer
 
 _MANY = 1000
 
@@ -23,8 +23,8 @@ class UpstreamClient:
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.loop: AbstractEventLoop | None = None
-        self.watch = DeadlineTimer()
-        self.pool = Pool(self.watch)
+        self.deadlines = DeadlineTimer()
+        self.pool = Pool(self.deadlines)
         self._dialer = Dialer(tls)
         self.targets: tuple[dict[str, UpstreamUrl], dict[str, UpstreamUrl]] = ({}, {})
         """Where an address leads, and where one that must be public does."""
@@ -60,7 +60,7 @@ class UpstreamClient:
         await self._dialer.tls()
 
     async def close(self) -> None:
-        self.watch.close()
+        self.deadlines.close()
         await self.pool.close()
         self.loop = None
 

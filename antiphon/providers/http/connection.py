@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, cast
 
 import httptools
 
+from antiphon.providers.http.deadlines import Timed
 from antiphon.providers.http.failures import Closed, ExchangeFailure, Invalid
 from antiphon.providers.http.headers import HEADERS_LIMIT, RawHead, Spellings, TooMany, UpstreamHeaders, pack
 from antiphon.providers.http.target import PIECE
-from antiphon.providers.http.watch import Timed
 
 if TYPE_CHECKING:
     from antiphon.providers.http.pool import Pool

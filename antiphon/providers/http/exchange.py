@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ERROR_LIMIT = 64 * 1024
 BODY_LIMIT = 64 * 1024 * 1024
-ERROR_PATIENCE = 5.0
+ERROR_BODY_TIMEOUT = 5.0
 
 
 class UpstreamExchange(Struct, eq=False):
@@ -69,8 +69,8 @@ class UpstreamExchange(Struct, eq=False):
             connection = await self._connect(target.origin) if kept is None else kept
             self._connection = connection
             connection.exchange = self
-            if (due := started + self._timeouts.soonest) < http.watch.next:
-                http.watch.look_at(due)
+            if (due := started + self._timeouts.soonest) < http.deadlines.next:
+                http.deadlines.look_at(due)
             await connection.ask(message, rest)
             if not connection.status:
                 if kept is None or kept.heard or not isinstance(kept.error, Closed):
@@ -78,8 +78,8 @@ class UpstreamExchange(Struct, eq=False):
                 # The upstream had hung up on a kept connection; it has not seen this request.
                 self._connection = connection = await self._connect(target.origin)
                 connection.exchange = self
-                if due < http.watch.next:
-                    http.watch.look_at(due)
+                if due < http.deadlines.next:
+                    http.deadlines.look_at(due)
                 await connection.ask(message, rest)
                 if not connection.status:
                     raise connection.error or Closed()
@@ -122,12 +122,12 @@ class UpstreamExchange(Struct, eq=False):
     def headers(self) -> UpstreamHeaders:
         return UpstreamHeaders(self._head)
 
-    def said_nothing(self) -> None:
+    def note_empty_read(self) -> None:
         """What came last was only to keep the connection open."""
         if not self.empty_since and self._connection is not None:
             self.empty_since = self._connection.heard
 
-    def finished(self) -> None:
+    def mark_finished(self) -> None:
         """Everything that matters has been read: the connection may be kept once the answer has ended."""
         self.is_finished = True
 
@@ -201,7 +201,7 @@ class UpstreamExchange(Struct, eq=False):
         """The beginning of an answer that is an error, as far as it can be had in a short time."""
         pieces: list[bytes] = []
         with suppress(UpstreamError, TimeoutError):
-            async with asyncio.timeout(ERROR_PATIENCE):
+            async with asyncio.timeout(ERROR_BODY_TIMEOUT):
                 await self._collect(pieces, limit)
         return b"".join(pieces)[:limit]
 
@@ -217,7 +217,7 @@ class UpstreamExchange(Struct, eq=False):
             size += len(data)
             if size >= limit:
                 return
-        self.finished()
+        self.mark_finished()
 
     # --- within -------------------------------------------------------------------------------------------
 

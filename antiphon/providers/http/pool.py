@@ -6,8 +6,8 @@ from asyncio import TimerHandle
 from functools import lru_cache
 
 from antiphon.providers.http.connection import UpstreamConnection
+from antiphon.providers.http.deadlines import DeadlineTimer
 from antiphon.providers.http.target import Origin
-from antiphon.providers.http.watch import DeadlineTimer
 
 KEEP_ALIVE = 30.0
 LINGER = 1.0
@@ -23,16 +23,16 @@ _TIMEOUT = re.compile(rb"timeout\s*=\s*(\d{1,9})", re.IGNORECASE)
 class Pool:
     """All connections of one client."""
 
-    def __init__(self, watch: DeadlineTimer) -> None:
+    def __init__(self, deadlines: DeadlineTimer) -> None:
         self.connections: set[UpstreamConnection] = set()
         self.lingering: dict[UpstreamConnection, TimerHandle] = {}
         self.distrusted: dict[tuple[str, str, int], float] = {}
         """Until when an upstream gets no kept connections; the latest last."""
-        self._watch = watch
+        self._deadlines = deadlines
 
     def add(self, connection: UpstreamConnection) -> None:
         self.connections.add(connection)
-        self._watch.add(connection)
+        self._deadlines.add(connection)
 
     def take(self, origin: Origin, now: float) -> UpstreamConnection | None:
         """The one that was used last, which is the least likely to be dead."""
@@ -68,11 +68,11 @@ class Pool:
     def keep(self, connection: UpstreamConnection) -> None:
         """Its answer is complete: it may wait for more work, if it can do any."""
         told = connection.keep_alive
-        patience = KEEP_ALIVE if told is None else _patience(told)
+        seconds = KEEP_ALIVE if told is None else _keep_alive_seconds(told)
         origin = connection.origin
         if (
             not connection.keeps
-            or not patience
+            or not seconds
             or (self.distrusted and self._is_distrusted(origin, connection.heard))
         ):
             connection.abort()
@@ -80,12 +80,12 @@ class Pool:
         if connection.pieces:
             connection.pieces.clear()
         origin.idle.append(connection)
-        self._wait_until(connection, connection.heard + patience)
+        self._wait_until(connection, connection.heard + seconds)
 
     def _wait_until(self, connection: UpstreamConnection, expires: float) -> None:
         connection.expires = expires
-        if expires < self._watch.next:
-            self._watch.look_at(expires)
+        if expires < self._deadlines.next:
+            self._deadlines.look_at(expires)
 
     def leave(self, connection: UpstreamConnection, finished: bool) -> None:
         """Nobody reads its answer any more: wait a moment for the end of a finished one, or close it."""
@@ -105,7 +105,7 @@ class Pool:
     def forget(self, connection: UpstreamConnection) -> None:
         """It is gone."""
         self.connections.discard(connection)
-        self._watch.remove(connection)
+        self._deadlines.remove(connection)
         if (timer := self.lingering.pop(connection, None)) is not None:
             timer.cancel()
         if connection.expires and connection in connection.origin.idle:
@@ -119,7 +119,7 @@ class Pool:
 
 
 @lru_cache(maxsize=128)
-def _patience(told: bytes) -> float:
+def _keep_alive_seconds(told: bytes) -> float:
     """How long to keep a connection: not quite as long as the upstream says that it will."""
     if (found := _TIMEOUT.search(told)) is None:
         return KEEP_ALIVE

@@ -32,7 +32,7 @@ from antiphon.providers.base import REWRITTEN, Capabilities, Environment, Sink, 
 from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.chat.request import prepare
 from antiphon.providers.chat.stream import ChatStream
-from antiphon.providers.exchange import Call, apart, ask, encoded
+from antiphon.providers.exchange import Call, ask, encode_body, run_apart
 from antiphon.providers.media.image_info import describe
 from antiphon.spec.content import ContentPart, InputImage, InputText
 from antiphon.spec.errors import MODEL_UNAVAILABLE, ErrorPayload
@@ -88,7 +88,7 @@ class Llama:
         self._timeouts = settings.timeouts
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
-        body, names = await apart(turn, self._prepared, turn)
+        body, names = await run_apart(turn, self._prepare, turn)
         if schemas := _schemas(turn, names):
             await in_worker_thread(self._check_schemas, schemas)
         try:
@@ -101,20 +101,23 @@ class Llama:
             raise _unavailable(error) from None
 
     async def count_tokens(self, turn: Turn) -> int | None:
-        body, names = await apart(turn, self._prepared, turn)
+        body, names = await run_apart(turn, self._prepare, turn)
         try:
             async with self._process.lease(turn.tenant) as endpoint:
                 if _by_template(turn, body, names, endpoint):
-                    asked = {"messages": body["messages"], "tools": _offered(body, _candidates(turn, names))}
+                    asked = {
+                        "messages": body["messages"],
+                        "tools": _select_tools(body, _candidates(turn, names)),
+                    }
                 else:
                     asked = {"messages": self._conversation(turn, body)}
-                sent = await apart(turn, encoded, turn, asked)
+                sent = await run_apart(turn, encode_body, turn, asked)
                 return await self._prompt_tokens(endpoint, sent)
         except ModelError as error:
             raise _unavailable(error) from None
 
     @property
-    def loaded(self) -> bool:
+    def is_loaded(self) -> bool:
         """Does the model run? The first request loads it."""
         return self._process.is_loaded
 
@@ -124,8 +127,8 @@ class Llama:
     async def close(self) -> None:
         await self._process.aclose()
 
-    def _prepared(self, turn: Turn) -> tuple[dict[str, Any], ToolNames]:
-        items = [self._seen(turn, item, n) for n, item in enumerate(turn.items)]
+    def _prepare(self, turn: Turn) -> tuple[dict[str, Any], ToolNames]:
+        items = [self._describe_images(turn, item, n) for n, item in enumerate(turn.items)]
         return prepare(msgspec.structs.replace(turn, items=items), _PROFILE, self.name)
 
     def _check_schemas(self, schemas: dict[str, Any]) -> None:
@@ -134,7 +137,7 @@ class Llama:
             if (why := objection(schema)) is not None:
                 raise errors.unsupported(self.name, param, why)
 
-    def _seen(self, turn: Turn, item: Item, n: int) -> Item:
+    def _describe_images(self, turn: Turn, item: Item, n: int) -> Item:
         """The item with its pictures in words."""
         if isinstance(item, MessageItem) and not isinstance(item.content, str):
             return msgspec.structs.replace(
@@ -174,7 +177,7 @@ class Llama:
         if longest is None or not self._process.shares_cache:
             return self._context
         asked = {name: body[name] for name in _PROMPT_FIELDS if name in body}
-        prompt = await self._prompt_tokens(endpoint, await apart(turn, encoded, turn, asked))
+        prompt = await self._prompt_tokens(endpoint, await run_apart(turn, encode_body, turn, asked))
         return (
             0 if prompt >= self._context else prompt + int(longest)
         )  # llama.cpp refuses one that is too long
@@ -189,7 +192,7 @@ class Llama:
         reader: ChatStream | CallStream = parser
         thinking = self._thinking(turn, endpoint)
         if _by_template(turn, body, names, endpoint):
-            body["tools"] = _offered(body, _candidates(turn, names))
+            body["tools"] = _select_tools(body, _candidates(turn, names))
             body["tool_choice"] = "auto"
             body["parallel_tool_calls"] = turn.request.parallel_tool_calls is not False
         elif functions := await self._functions(turn, names, body["messages"], endpoint, sink):
@@ -214,7 +217,7 @@ class Llama:
             provider=self.name,
             url=f"{endpoint.url}/v1/chat/completions",
             headers=_headers(endpoint),
-            body=await apart(turn, encoded, turn, body),
+            body=await run_apart(turn, encode_body, turn, body),
             parser=reader,
             timeouts=self._timeouts,
             reuse=False,
@@ -242,7 +245,7 @@ class Llama:
     ) -> list[UpstreamFunction]:
         """The function that this answer is to call; none when it is to be words."""
         candidates = _candidates(turn, names)
-        must = _must(turn)
+        must = _must_call(turn)
         if not candidates or (not must and told and told[-1]["role"] == "tool"):
             return []
 
@@ -270,7 +273,7 @@ class Llama:
         async with request as response:
             answer = await response.read()
             if response.status != 200:
-                raise errors.refused(
+                raise errors.from_response(
                     self.name, response.status, response.headers, answer, secrets=(endpoint.key,)
                 )
         return msgspec.json.decode(answer)
@@ -284,7 +287,7 @@ class CallStream:
 
     def __init__(self, stream: ChatStream, names: ToolNames, said: str) -> None:
         self._stream = stream
-        self._told = Calls(names)
+        self._tool_calls = Calls(names)
         self._text = ToolTextParser(said)
         self._count = 0
         self._tokens = 0
@@ -299,7 +302,7 @@ class CallStream:
             self._prompt = int(progress[1]), int(progress[2])
         told = self._calls(self._stream.feed(data))
         if self._text.done and not self._stream.over:
-            told += self._stopped()
+            told += self._end_early()
         return told
 
     def end(self, error: ErrorPayload | None = None) -> list[AnyDelta]:
@@ -308,7 +311,7 @@ class CallStream:
     def whole(self, body: bytes) -> list[AnyDelta]:
         return self._calls(self._stream.whole(body))
 
-    def _stopped(self) -> list[AnyDelta]:
+    def _end_early(self) -> list[AnyDelta]:
         given, cached = self._prompt or (0, 0)
         return [UsageDelta(Usage.of(given, self._tokens, cached=cached)), Finish("tool_calls")]
 
@@ -329,11 +332,11 @@ class CallStream:
         for piece in self._text.feed(text):
             if isinstance(piece, CallBegun):
                 self._count += 1
-                told.append(self._told.begin(self._count, piece.name))
+                told.append(self._tool_calls.begin(self._count, piece.name))
             elif isinstance(piece, CallArguments):
-                told += self._told.arguments(self._count, piece.text)
+                told += self._tool_calls.arguments(self._count, piece.text)
             else:
-                told += self._told.end(self._count)
+                told += self._tool_calls.end(self._count)
         return told
 
 
@@ -343,11 +346,11 @@ def _by_template(turn: Turn, body: dict[str, Any], names: ToolNames, endpoint: E
     A call that must be made, and calls beside an answer in JSON, are held to by our grammar: llama.cpp lets a
     model write words before the call, and takes no other grammar beside its own.
     """
-    wanted = endpoint.tools and "response_format" not in body and not _must(turn)
+    wanted = endpoint.tools and "response_format" not in body and not _must_call(turn)
     return wanted and bool(_candidates(turn, names))
 
 
-def _offered(body: dict[str, Any], candidates: list[UpstreamFunction]) -> list[dict[str, Any]]:
+def _select_tools(body: dict[str, Any], candidates: list[UpstreamFunction]) -> list[dict[str, Any]]:
     may = {one.name for one in candidates}
     return [tool for tool in body["tools"] if tool["function"]["name"] in may]
 
@@ -394,7 +397,7 @@ def _place(turn: Turn, function: UpstreamFunction) -> str:
     return f"tools[{next(places, 0)}].parameters"
 
 
-def _must(turn: Turn) -> bool:
+def _must_call(turn: Turn) -> bool:
     choice = turn.request.tool_choice
     if isinstance(choice, AllowedTools):
         return choice.mode == "required"

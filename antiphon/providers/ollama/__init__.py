@@ -10,7 +10,7 @@ from antiphon.config import HttpSettings
 from antiphon.config.kinds import Name
 from antiphon.providers import model_lists
 from antiphon.providers.base import Embedded, EmbeddingTask, Environment, Turn
-from antiphon.providers.embeddings import checked, texts_of
+from antiphon.providers.embeddings import check_vectors, texts_of
 from antiphon.providers.exchange import Call
 from antiphon.providers.http_provider import HttpProvider
 from antiphon.providers.ollama.request import CAPABILITIES, prepare
@@ -55,7 +55,7 @@ class Ollama(HttpProvider):
         if self._keep_alive is not None:
             body["keep_alive"] = self._keep_alive
         answer = await self._embeddings(f"{self._base}/api/embed", body, _Vectors)
-        return checked(self.name, len(texts), answer.embeddings, answer.prompt_eval_count)
+        return check_vectors(self.name, len(texts), answer.embeddings, answer.prompt_eval_count)
 
     def _call(self, turn: Turn) -> Call:
         body, names = prepare(turn, self.name, options=self._options, keep_alive=self._keep_alive)
@@ -68,7 +68,7 @@ class Ollama(HttpProvider):
         )
         return self._call_for(turn, f"{self._base}/api/chat", body, parser)
 
-    async def _fetch_models(self) -> model_lists.Listed:
+    async def _fetch_models(self) -> model_lists.ModelList:
         tags = await self._look_up(f"{self._base}/api/tags")
         listed = tags.get("models")
-        return model_lists.listed(listed, "model") or model_lists.listed(listed, "name")
+        return model_lists.parse_model_list(listed, "model") or model_lists.parse_model_list(listed, "name")

@@ -97,7 +97,7 @@ class OllamaStream(LineParser):
         except UNREADABLE as error:
             raise errors.invalid(self._provider, f"the answer is none of Ollama's: {error}") from None
         if line.error is not None:
-            raise errors.reported(self._provider, line.error, secrets=self._secrets)
+            raise errors.from_error_object(self._provider, line.error, secrets=self._secrets)
         if line.message is None:
             raise errors.invalid(self._provider, "the answer has no message")
         line.done = True
@@ -121,7 +121,7 @@ class OllamaStream(LineParser):
 
     def _say(self, line: OllamaLine) -> None:
         if line.error is not None:
-            self._fail(errors.reported(self._provider, line.error, secrets=self._secrets).payload)
+            self._fail(errors.from_error_object(self._provider, line.error, secrets=self._secrets).payload)
             return
         if self._keeps_chunks and not (line.message is not None and line.message.content):
             self._deltas.append(TextDelta(""))
@@ -143,7 +143,7 @@ class OllamaStream(LineParser):
             self._image(data)
         for call in message.tool_calls or ():
             arguments = _text(call.function.arguments)
-            self._deltas += self._told.whole(self._calls, call.function.name, arguments, call.id or "")
+            self._deltas += self._tool_calls.whole(self._calls, call.function.name, arguments, call.id or "")
             self._calls += 1
 
     def _image(self, data: str) -> None:

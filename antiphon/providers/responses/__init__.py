@@ -13,10 +13,10 @@ from antiphon.providers.base import FALLBACK, SUPPRESSED, Environment, Sink, Tur
 from antiphon.providers.chat import ChatUpstream
 from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.chat.profiles import choose as choose_profile
-from antiphon.providers.errors import NotThere
-from antiphon.providers.exchange import Call, apart, ask, encoded
+from antiphon.providers.errors import AddressNotFound
+from antiphon.providers.exchange import Call, ask, encode_body, run_apart
 from antiphon.providers.http_provider import HttpProvider
-from antiphon.providers.model_lists import Listed
+from antiphon.providers.model_lists import ModelList
 from antiphon.providers.responses.quirks import choose
 from antiphon.providers.responses.request import ResponsesRequest, prepare
 from antiphon.providers.responses.stream import ResponsesStream
@@ -76,7 +76,7 @@ class OpenResponses(HttpProvider):
         try:
             await self._answer(turn, sink)
         except UpstreamError as refusal:
-            items = [_unproved(item) for item in turn.items]
+            items = [_drop_proof(item) for item in turn.items]
             if not _refuses_proofs(refusal) or all(map(is_, items, turn.items)):
                 raise
             reason = "the server cannot read encrypted reasoning of the input, so it was asked again without"
@@ -85,20 +85,20 @@ class OpenResponses(HttpProvider):
             await self._answer(turn, sink)
 
     async def _answer(self, turn: Turn, sink: Sink) -> None:
-        missing: NotThere | None = None
+        missing: AddressNotFound | None = None
         if time.monotonic() >= self._chat_until:
             try:
                 await self._native(turn, sink)
                 return
-            except NotThere as error:
+            except AddressNotFound as error:
                 if not self._fallback:
                     raise
                 missing = error
         try:
             await self._chat.answer(
-                self._for_chat(turn), sink if missing is None else _OnAnswer(sink, self._remember_chat)
+                self._for_chat(turn), sink if missing is None else _FirstAnswerSink(sink, self._remember_chat)
             )
-        except NotThere as error:
+        except AddressNotFound as error:
             self._chat_until = 0.0
             # It has neither, so what is wrong is the address that was configured.
             raise missing or error from None
@@ -107,11 +107,11 @@ class OpenResponses(HttpProvider):
         if not self.quirks.counts_tokens or time.monotonic() < self._chat_until:
             return None
 
-        def asked() -> bytes:
-            return encoded(turn, self._prepared(turn).counted())
+        def build_body() -> bytes:
+            return encode_body(turn, self._prepare(turn).build_count_body())
 
         url = f"{self._base}/responses/input_tokens"
-        return await self._count(url, await apart(turn, asked), "input_tokens", absent=(404, 405))
+        return await self._count(url, await run_apart(turn, build_body), "input_tokens", absent=(404, 405))
 
     async def close(self) -> None:
         if self._sockets is not None:
@@ -124,11 +124,11 @@ class OpenResponses(HttpProvider):
             from antiphon.wires.websocket import NoWebSocket
 
             def message() -> tuple[bytes, ResponsesStream]:
-                prepared = self._prepared(turn)
-                return encoded(turn, prepared.message()), self._parser(turn, prepared)
+                prepared = self._prepare(turn)
+                return encode_body(turn, prepared.message()), self._parser(turn, prepared)
 
             try:
-                await self._opened().ask(*await apart(turn, message), sink)
+                await self._get_sockets().ask(*await run_apart(turn, message), sink)
                 return
             except NoWebSocket as refused:
                 self._http_until = time.monotonic() + _REMEMBERED
@@ -140,7 +140,7 @@ class OpenResponses(HttpProvider):
     def _remember_chat(self) -> None:
         self._chat_until = time.monotonic() + _REMEMBERED
 
-    def _prepared(self, turn: Turn) -> ResponsesRequest:
+    def _prepare(self, turn: Turn) -> ResponsesRequest:
         return prepare(turn, self.quirks, self.name)
 
     def _parser(self, turn: Turn, prepared: ResponsesRequest) -> ResponsesStream:
@@ -152,14 +152,14 @@ class OpenResponses(HttpProvider):
         )
 
     def _call(self, turn: Turn) -> Call:
-        prepared = self._prepared(turn)
+        prepared = self._prepare(turn)
         parser = self._parser(turn, prepared)
         return self._call_for(turn, f"{self._base}/responses", prepared.body, parser)
 
-    async def _fetch_models(self) -> Listed:
+    async def _fetch_models(self) -> ModelList:
         return await self._chat._fetch_models()
 
-    def _opened(self) -> "Sockets":
+    def _get_sockets(self) -> "Sockets":
         if self._sockets is None:
             from antiphon.providers.responses.websocket import Sockets
 
@@ -178,10 +178,10 @@ class OpenResponses(HttpProvider):
             holding = getattr(turn.request, holder) if holder else turn.request
             if getattr(holding, key, None) not in _UNDEMANDING:
                 turn.receipt(self.name, name, "/chat/completions of this server has no such parameter")
-        return replace(turn, items=[_unproved(item) for item in turn.items])
+        return replace(turn, items=[_drop_proof(item) for item in turn.items])
 
 
-class _OnAnswer(WrappingSink):
+class _FirstAnswerSink(WrappingSink):
     """Tells when the upstream begins to answer."""
 
     def __init__(self, sink: Sink, notify: Callable[[], None]) -> None:
@@ -189,14 +189,14 @@ class _OnAnswer(WrappingSink):
         self._notify: Callable[[], None] | None = notify
 
     def accepted(self) -> None:
-        self._answered()
+        self._notify_once()
         super().accepted()
 
     def put(self, deltas: list[AnyDelta]) -> bool:
-        self._answered()
+        self._notify_once()
         return super().put(deltas)
 
-    def _answered(self) -> None:
+    def _notify_once(self) -> None:
         if self._notify is not None:
             self._notify()
             self._notify = None
@@ -209,7 +209,7 @@ def _refuses_proofs(error: UpstreamError) -> bool:
     return error.status == 400 and (is_about or "encrypted_content" in f"{told.param} {told.message}")
 
 
-def _unproved(item: Item) -> Item:
+def _drop_proof(item: Item) -> Item:
     """The item without a proof of this wire; what the other wire wants back is kept."""
     if isinstance(item, Reasoning) and item.encrypted_content and not put_by(item):
         item = copy(item)

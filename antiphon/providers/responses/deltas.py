@@ -81,11 +81,11 @@ class EventsToDeltas:
         self._keys: dict[str, int] = {}  # whole items by their id upstream
         self._cut: dict[int, _Whole] = {}  # whole items that were cut short, if the response was
         self._readers: dict[type, Callable[[Any], None]] = {
-            ev.OutputItemAddedEvent: self.added,
-            ev.OutputItemDoneEvent: self._done,
+            ev.OutputItemAddedEvent: self.read_added,
+            ev.OutputItemDoneEvent: self._read_done,
             ev.OutputTextDeltaEvent: self._text,
             ev.OutputTextDoneEvent: self._text_done,
-            ev.OutputTextAnnotationAddedEvent: self._annotated,
+            ev.OutputTextAnnotationAddedEvent: self._read_annotation,
             ev.ContentPartDoneEvent: self._part_done,
             ev.RefusalDeltaEvent: self._refusal,
             ev.ReasoningDeltaEvent: self._reasoning,
@@ -113,7 +113,7 @@ class EventsToDeltas:
 
     # --- items --------------------------------------------------------------------------------------------
 
-    def added(self, event: ev.OutputItemAddedEvent) -> None:
+    def read_added(self, event: ev.OutputItemAddedEvent) -> None:
         item, index = event.item, event.output_index
         if item is None:
             return
@@ -127,7 +127,7 @@ class EventsToDeltas:
             self._keys[item.id] = index
             self._begin_whole(index, item)
 
-    def _done(self, event: ev.OutputItemDoneEvent) -> None:
+    def _read_done(self, event: ev.OutputItemDoneEvent) -> None:
         item, index = event.item, event.output_index
         if item is None:
             return
@@ -146,9 +146,9 @@ class EventsToDeltas:
                             f"a part of type {part.type!r} in reasoning cannot be passed on as events",
                         )
                 if item.encrypted_content:
-                    self._enter(index, progress)
+                    self._open_item(index, progress)
                     self.deltas.append(SignatureDelta(Proof(item.id, item.encrypted_content).to_blob()))
-                self._leave(index, item.status == "incomplete")
+                self._close_item(index, item.status == "incomplete")
             case FunctionCall() | CustomToolCall():
                 self._name(index, progress, item)
                 self._call_done(index, progress, is_cut=item.status == "incomplete")
@@ -159,7 +159,7 @@ class EventsToDeltas:
                 self.current = None
                 self.deltas.append(ItemDelta(item, index))
 
-    def _enter(self, index: int, progress: _ItemProgress) -> None:
+    def _open_item(self, index: int, progress: _ItemProgress) -> None:
         """The next words are of this item."""
         if self.current == index:
             return
@@ -169,7 +169,7 @@ class EventsToDeltas:
         self.current, self.part = index, None
         progress.spoken = True
 
-    def _leave(self, index: int, is_cut: bool) -> None:
+    def _close_item(self, index: int, is_cut: bool) -> None:
         if self.current == index:
             # What was cut short stays open for the end of the response to say so.
             self.deltas.append(ItemEnd(status=None if is_cut else "completed"))
@@ -177,9 +177,9 @@ class EventsToDeltas:
 
     # --- words --------------------------------------------------------------------------------------------
 
-    def _open(self, index: int, part: int) -> _ItemProgress:
+    def _open_part(self, index: int, part: int) -> _ItemProgress:
         progress = self._items[index]
-        self._enter(index, progress)
+        self._open_item(index, progress)
         if self.part != part:
             if self.part is not None:
                 self.deltas.append(PartEnd())
@@ -187,27 +187,27 @@ class EventsToDeltas:
         return progress
 
     def _text(self, event: ev.OutputTextDeltaEvent) -> None:
-        progress = self._open(event.output_index, event.content_index)
+        progress = self._open_part(event.output_index, event.content_index)
         logprobs = event.logprobs or None
         if logprobs:
             progress.logprobs.add(event.content_index)
         self.deltas.append(TextDelta(event.delta, logprobs))
 
     def _refusal(self, event: ev.RefusalDeltaEvent) -> None:
-        self._open(event.output_index, event.content_index)
+        self._open_part(event.output_index, event.content_index)
         self.deltas.append(RefusalDelta(event.delta))
 
     def _reasoning(self, event: ev.ReasoningDeltaEvent) -> None:
-        self._open(event.output_index, event.content_index)
+        self._open_part(event.output_index, event.content_index)
         self.deltas.append(ReasoningDelta(event.delta))
 
     def _summary(self, event: ev.ReasoningSummaryTextDeltaEvent) -> None:
-        self._enter(event.output_index, self._items[event.output_index])
+        self._open_item(event.output_index, self._items[event.output_index])
         self.deltas.append(SummaryDelta(event.delta, event.summary_index))
 
-    def _annotated(self, event: ev.OutputTextAnnotationAddedEvent) -> None:
+    def _read_annotation(self, event: ev.OutputTextAnnotationAddedEvent) -> None:
         if event.annotation is not None:
-            progress = self._open(event.output_index, event.content_index)
+            progress = self._open_part(event.output_index, event.content_index)
             progress.annotations[event.content_index] = progress.annotations.get(event.content_index, 0) + 1
             self.deltas.append(AnnotationDelta(event.annotation))
 
@@ -245,7 +245,7 @@ class EventsToDeltas:
         if not progress.spoken and message.status != "incomplete":
             # It has no words, but it is there.
             self.deltas += [WordsStart(index, phase=progress.phase), ItemEnd(index)]
-        self._leave(index, message.status == "incomplete")
+        self._close_item(index, message.status == "incomplete")
 
     # --- calls --------------------------------------------------------------------------------------------
 

@@ -14,10 +14,10 @@ from msgspec import UNSET, Struct, structs
 
 from antiphon.providers import errors
 from antiphon.providers.base import DROPPED, REWRITTEN, SUPPRESSED, Turn
-from antiphon.providers.history import InputEntry, entries, no_speakers
+from antiphon.providers.history import InputEntry, entries, note_speakers
 from antiphon.providers.responses.quirks import OPEN_RESPONSES, Quirks
 from antiphon.providers.service_tiers import find_tier
-from antiphon.providers.tools.client_calls import as_function_tool, told_as_functions
+from antiphon.providers.tools.client_calls import as_function_tool, express_as_functions
 from antiphon.providers.tools.functions import flatten
 from antiphon.spec.codec import UNREADABLE, Opaque, extras, without_extra
 from antiphon.spec.content import (
@@ -100,17 +100,17 @@ class ResponsesRequest:
         left = {name: value for name, value in self.body.items() if name not in ("stream", "stream_options")}
         return {"type": "response.create", **left}
 
-    def counted(self) -> dict[str, Any]:
+    def build_count_body(self) -> dict[str, Any]:
         """As much of it as counts."""
         return {name: value for name, value in self.body.items() if name in _COUNTED}
 
 
 def prepare(turn: Turn, quirks: Quirks = OPEN_RESPONSES, provider: str = "responses") -> ResponsesRequest:
     """The body of a request; what cannot be sent leaves a receipt or is refused."""
-    return _Preparing(turn, quirks, provider).done()
+    return _RequestBuilder(turn, quirks, provider).build()
 
 
-class _Preparing:
+class _RequestBuilder:
     def __init__(self, turn: Turn, quirks: Quirks, provider: str) -> None:
         self._turn = turn
         self._quirks = quirks
@@ -121,7 +121,7 @@ class _Preparing:
             functions = [tool for tool in turn.tools if not _is_hosted(tool)]
             self._names = flatten(structs.replace(turn, tools=functions), provider)
 
-    def done(self) -> ResponsesRequest:
+    def build(self) -> ResponsesRequest:
         request = self._turn.request
         instructions, leading = placed(request.instructions, self._quirks.system_prompt)
         body: dict[str, Any] = {"model": self._turn.model, "input": self._input(leading), "store": False}
@@ -152,7 +152,7 @@ class _Preparing:
     def _input(self, leading: list[Message]) -> list[Item]:
         given: list[Item] = [*leading]
         told = entries(self._turn)
-        no_speakers(self._turn, self._provider, told)
+        note_speakers(self._turn, self._provider, told)
         for entry in told:
             if (item := self._item(entry)) is not None:
                 given.append(item)
@@ -162,7 +162,7 @@ class _Preparing:
         where = entry.where
         item: Item | None = entry.item
         if self._names is not None and isinstance(item, Opaque):
-            item = told_as_functions(self._turn, self._provider, item, where)
+            item = express_as_functions(self._turn, self._provider, item, where)
         match item:
             case Message(role="assistant") as message:
                 return self._assistant(message)
@@ -246,7 +246,7 @@ class _Preparing:
 
     def _tools(self) -> dict[str, Any]:
         request, choice = self._turn.request, self._turn.request.tool_choice
-        tools = self._declared()
+        tools = self._declare_tools()
         if not tools:
             return {}
         fields: dict[str, Any] = {"tools": tools}
@@ -262,7 +262,7 @@ class _Preparing:
             self._receipt("tool_choice", "this server has no choice of tools, so the model may choose")
         return fields
 
-    def _declared(self) -> list[Any]:
+    def _declare_tools(self) -> list[Any]:
         for n, tool in enumerate(self._turn.tools):
             if isinstance(tool, Opaque) and _is_hosted(tool) and not self._runs(tool):
                 self._receipt(f"tools[{n}]", f"this server has no tools of type {tool.type!r}")

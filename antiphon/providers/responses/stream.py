@@ -88,7 +88,7 @@ class ResponsesStream:
                     name, self._name = self._name, None
                     self._payload(waiting.pop()[5:], name)
                 elif waiting:
-                    self._joined()
+                    self._end_multiline_event()
             elif line == self._same:
                 self._name = self._named
             else:
@@ -124,7 +124,7 @@ class ResponsesStream:
         except UNREADABLE as error:
             raise errors.invalid(self._provider, f"the answer is no response: {error}") from None
         if is_error:
-            raise errors.reported(self._provider, complaint, secrets=self._secrets)
+            raise errors.from_error_object(self._provider, complaint, secrets=self._secrets)
         if "output" not in fields:
             raise errors.invalid(self._provider, "the answer has no output")
         if fields.pop("type", None) is not None:
@@ -148,7 +148,7 @@ class ResponsesStream:
         elif line.startswith(b"{"):
             self._payload(line)
         elif not line and self._data:
-            self._joined()
+            self._end_multiline_event()
 
     def _check(self, line: bytes) -> None:
         """An event of many lines has the same limit as one of a single line."""
@@ -157,7 +157,7 @@ class ResponsesStream:
             self._data.clear()
             self._fail(errors.invalid(self._provider, f"it sent an event over {self._limit:,} bytes").payload)
 
-    def _joined(self) -> None:
+    def _end_multiline_event(self) -> None:
         """An event whose data came on several lines."""
         data = b"\n".join(line[5:] for line in self._data)
         self._data.clear()
@@ -187,7 +187,7 @@ class ResponsesStream:
         if event is None:
             self._odd(data.strip())
         elif isinstance(event, ev.OutputItemAddedEvent):
-            converted.added(event)  # a late announcement can bring the name of a call
+            converted.read_added(event)  # a late announcement can bring the name of a call
 
     def _odd(self, data: bytes) -> None:
         """The end mark, something that only keeps the line open, or nonsense."""
@@ -215,7 +215,7 @@ class ResponsesStream:
         if response.status == "cancelled":
             self._finish(Finish("cancelled"))
         elif isinstance(event, ev.ResponseFailedEvent):
-            self._fail(self._complaint() or self._reported(response.error))
+            self._fail(self._complaint() or self._to_payload(response.error))
         elif isinstance(event, ev.ResponseIncompleteEvent):
             self._finish(Finish(self._reason(response)))
         else:
@@ -231,11 +231,11 @@ class ResponsesStream:
 
     def _complaint(self) -> ErrorPayload | None:
         """The `error` event that came before, if there was one."""
-        return self._reported(self._reader.error) if self._reader.error is not None else None
+        return self._to_payload(self._reader.error) if self._reader.error is not None else None
 
-    def _reported(self, error: object) -> ErrorPayload:
+    def _to_payload(self, error: object) -> ErrorPayload:
         told = msgspec.to_builtins(error) if error is not None else "the model failed"
-        return errors.reported(self._provider, told, secrets=self._secrets).payload
+        return errors.from_error_object(self._provider, told, secrets=self._secrets).payload
 
     def _finish(self, finish: Finish) -> None:
         self._converted.end(is_cut=finish.reason in CUTS)

@@ -20,7 +20,7 @@ from antiphon.wires.websocket import HandshakeRefused, NoWebSocket, dial
 _LONGEST = 55 * 60.0
 """Servers end a connection after an hour; it is left a little earlier."""
 _KEPT = 16
-_WORN_OUT = "websocket_connection_limit_reached"
+_CONNECTION_TOO_OLD = "websocket_connection_limit_reached"
 _TRANSPORT = frozenset({"content-type", "accept"})
 
 
@@ -93,7 +93,7 @@ class Sockets:
             try:
                 first = await self._ask(socket, message)
             except UpstreamError as error:
-                if error.payload.code not in (errors.UPSTREAM_CLOSED, _WORN_OUT):
+                if error.payload.code not in (errors.UPSTREAM_CLOSED, _CONNECTION_TOO_OLD):
                     raise
                 continue  # it had gone stale; nothing of the turn was answered
             return socket, until, first
@@ -136,11 +136,13 @@ class Sockets:
         if told.get("type") != "error":
             return None
         status, inner = told.get("status"), told.get("error")
-        if isinstance(inner, dict) and inner.get("code") == _WORN_OUT:
-            return UpstreamError(ErrorPayload("server_error", "the connection is too old", _WORN_OUT), 502)
+        if isinstance(inner, dict) and inner.get("code") == _CONNECTION_TOO_OLD:
+            return UpstreamError(
+                ErrorPayload("server_error", "the connection is too old", _CONNECTION_TOO_OLD), 502
+            )
         if not isinstance(status, int) or not 400 <= status < 600:
-            return errors.reported(self._provider, told, secrets=self._secrets)
-        return errors.refused(self._provider, status, {}, data, secrets=self._secrets)
+            return errors.from_error_object(self._provider, told, secrets=self._secrets)
+        return errors.from_response(self._provider, status, {}, data, secrets=self._secrets)
 
     async def _receive(self, socket: ClientConnection, deadline: float | None) -> bytes:
         idle = self._timeouts.idle
@@ -169,7 +171,7 @@ class Sockets:
                 compression=None,
             )
         except HandshakeRefused as refused:
-            raise errors.refused(
+            raise errors.from_response(
                 self._provider, refused.status, refused.headers, refused.body, secrets=self._secrets
             ) from None
         except (InvalidHandshake, InvalidURI) as error:

@@ -70,7 +70,7 @@ class ScriptSettings(DeclaredSettings, frozen=True, kw_only=True):
     from_requests: bool = True
 
 
-class Scripted:
+class ScriptProvider:
     """Plays the first scene of its script that fits the turn."""
 
     Settings = ScriptSettings
@@ -84,18 +84,20 @@ class Scripted:
     async def answer(self, turn: Turn, sink: Sink) -> None:
         scene = self._scene(turn)
         clock = _Clock()
-        waiting = [step for step in scene.steps if not isinstance(step, steps.Pause)]
+        waiting = [step for step in scene.steps if not isinstance(step, steps.PauseStep)]
         if waiting and isinstance(refusal := waiting[0], steps.ErrorStep):
             for step in scene.steps[: scene.steps.index(refusal) + 1]:
                 await clock.wait(step.delay)
             raise self._error(refusal)
         sink.accepted()
         said = 0
-        for batch, delay in self._played(scene, turn):
+        for batch, delay in self._play(scene, turn):
             await clock.wait(delay)
             said += sum(map(_length, batch))
             if batch and isinstance(batch[-1], Finish) and not scene.counts:
-                batch.insert(0, UsageDelta(Usage.of(tokens_in(_heard(turn)), tokens_in(said))))
+                batch.insert(
+                    0, UsageDelta(Usage.of(tokens_in(_count_input_characters(turn)), tokens_in(said)))
+                )
             if not sink.put(batch):
                 await sink.ready()
 
@@ -133,10 +135,10 @@ class Scripted:
         status = payload.status if given.status is None else given.status
         return UpstreamError(payload, status, given.retry_after)
 
-    def _played(self, scene: Scene, turn: Turn) -> Iterator[tuple[list[AnyDelta], float]]:
+    def _play(self, scene: Scene, turn: Turn) -> Iterator[tuple[list[AnyDelta], float]]:
         """Batches, and how long to wait before each; the last one ends the answer."""
         for n, step in enumerate(scene.steps):
-            if isinstance(step, steps.Pause):
+            if isinstance(step, steps.PauseStep):
                 yield [], step.delay
             for delta in self._deltas(step, n, turn):
                 yield [delta], step.delay
@@ -162,9 +164,9 @@ class Scripted:
             case steps.SignatureStep():
                 yield SignatureDelta(step.signature)
             case steps.CallStep():
-                yield from _interleaved([step], n)
+                yield from _interleave([step], n)
             case steps.CallsStep():
-                yield from _interleaved(step.calls, n)
+                yield from _interleave(step.calls, n)
             case steps.CustomStep():
                 yield CallDelta(n, name=step.custom, call_id=step.id, kind="custom")
                 yield from (CallDelta(n, piece, kind="custom") for piece in step.pieces(step.input))
@@ -175,15 +177,15 @@ class Scripted:
                 yield AnnotationDelta(step.annotation)
             case steps.EventStep():
                 yield VendorDelta(step.event, step.fields)
-            case steps.NewMessage():
+            case steps.MessageStep():
                 yield MessageStart(step.message)
-            case steps.Counted():
+            case steps.UsageStep():
                 yield UsageDelta(step.usage.to_spec())
-            case steps.Ended():
+            case steps.FinishStep():
                 yield Finish(step.finish)
             case steps.ErrorStep():
                 yield Failure(self._error(step).payload)
-            case steps.Cut():
+            case steps.CutStep():
                 yield Failure(errors.closed(self.name, "in the middle of the answer").payload)
 
 
@@ -210,7 +212,7 @@ class _Clock:
         await asyncio.sleep(self._at - self._loop.time())
 
 
-def _interleaved(calls: list[steps.CallStep], n: int) -> Iterator[AnyDelta]:
+def _interleave(calls: list[steps.CallStep], n: int) -> Iterator[AnyDelta]:
     """The calls begin, then each says one piece in turn."""
     keys = [f"{n}.{one}" for one in range(len(calls))]
     for key, call in zip(keys, calls, strict=True):
@@ -246,7 +248,7 @@ def _words(item: Item) -> str:
     return ""
 
 
-def _heard(turn: Turn) -> int:
+def _count_input_characters(turn: Turn) -> int:
     return len(turn.request.instructions or "") + sum(len(_words(item)) for item in turn.items)
 
 

@@ -40,7 +40,7 @@ class Scene:
     @property
     def counts(self) -> bool:
         """Does it tell its own token counts?"""
-        return any(isinstance(step, steps.Counted) for step in self.steps)
+        return any(isinstance(step, steps.UsageStep) for step in self.steps)
 
     def fits(self, *, turn: int, last: str, words: str, model: str) -> bool:
         when = self.when

@@ -96,7 +96,7 @@ class EventStep(ScriptStep, kw_only=True):
     fields: dict[str, Any] = field(default_factory=dict)
 
 
-class NewMessage(ScriptStep, kw_only=True):
+class MessageStep(ScriptStep, kw_only=True):
     message: Phase
 
 
@@ -112,11 +112,11 @@ class CountsStep(Struct, kw_only=True, forbid_unknown_fields=True):
         )
 
 
-class Counted(ScriptStep, kw_only=True):
+class UsageStep(ScriptStep, kw_only=True):
     usage: CountsStep
 
 
-class Ended(ScriptStep, kw_only=True):
+class FinishStep(ScriptStep, kw_only=True):
     finish: FinishReason
 
 
@@ -133,11 +133,11 @@ class ErrorStep(ScriptStep, kw_only=True):
     error: _Fault
 
 
-class Cut(ScriptStep, kw_only=True):
+class CutStep(ScriptStep, kw_only=True):
     cut: bool
 
 
-class Pause(ScriptStep, kw_only=True):
+class PauseStep(ScriptStep, kw_only=True):
     """A step with nothing but a delay."""
 
 
@@ -154,11 +154,11 @@ STEPS: dict[str, type[ScriptStep]] = {
     "item": ItemStep,
     "annotation": AnnotationStep,
     "event": EventStep,
-    "message": NewMessage,
-    "usage": Counted,
-    "finish": Ended,
+    "message": MessageStep,
+    "usage": UsageStep,
+    "finish": FinishStep,
     "error": ErrorStep,
-    "cut": Cut,
-    "delay": Pause,
+    "cut": CutStep,
+    "delay": PauseStep,
 }
-ENDS = (Ended, ErrorStep, Cut)
+ENDS = (FinishStep, ErrorStep, CutStep)

@@ -59,7 +59,7 @@ def as_function_tool(tool: Opaque) -> tuple[DeclaredTool, FunctionTool] | None:
     return None
 
 
-def told_as_functions(turn: Turn, provider: str, item: Opaque, where: str) -> Item | None:
+def express_as_functions(turn: Turn, provider: str, item: Opaque, where: str) -> Item | None:
     """An item of an agent client as this wire can tell it; the item itself if there is no such way.
 
     None for one that is told otherwise: its tools are among those of the turn, or it asks for a summary.
@@ -71,7 +71,7 @@ def told_as_functions(turn: Turn, provider: str, item: Opaque, where: str) -> It
         case "tool_search_call" if fields.get("execution") != "server":
             return _call(TOOL_SEARCH, item.call_id, fields.get("arguments"))
         case "tool_search_output" if fields.get("execution") != "server":
-            return FunctionCallOutput(call_id=item.call_id, output=_found(tools_in(item)))
+            return FunctionCallOutput(call_id=item.call_id, output=_describe_tools(tools_in(item)))
         case "local_shell_call":
             action = fields.get("action")
             given = {k: v for k, v in action.items() if k != "type"} if isinstance(action, dict) else {}
@@ -91,7 +91,7 @@ def _call(name: str, call_id: str, arguments: Any) -> FunctionCall:
     return FunctionCall(call_id=call_id, name=name, arguments=text)
 
 
-def _found(tools: list[Tool]) -> str:
+def _describe_tools(tools: list[Tool]) -> str:
     lines = [
         f"- {flat_name(origin)}: {(about or '').strip()}" for tool in tools for origin, about in _names(tool)
     ]

@@ -20,7 +20,7 @@ from antiphon.wires.tools.names import (
     shortened,
 )
 
-Told = tuple[str, FunctionTool | CustomTool]
+Declaration = tuple[str, FunctionTool | CustomTool]
 """What is said of the namespace that a tool is in, and the tool."""
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -32,13 +32,13 @@ def flatten(turn: Turn, provider: str, vendor: str = "") -> ToolNames:
     """
     if not turn.tools:
         return NO_TOOLS
-    declared: dict[DeclaredTool, Told] = {}
+    declared: dict[DeclaredTool, Declaration] = {}
     places: dict[DeclaredTool, int] = {}
     wheres: dict[DeclaredTool, str] = {}
     given, searches = len(turn.request.tools), any(map(is_client_search, turn.tools))
     for n, tool in enumerate(turn.tools):
         where = f"tools[{n}]" if n < given else "input"
-        more: dict[DeclaredTool, Told] = {}
+        more: dict[DeclaredTool, Declaration] = {}
         if searches and is_deferred(tool):
             continue  # it is offered once it has been found
         if isinstance(tool, FunctionTool):
@@ -75,14 +75,14 @@ def flatten(turn: Turn, provider: str, vendor: str = "") -> ToolNames:
 
 def _members(
     turn: Turn, namespace: Opaque, path: str, provider: str, searches: bool
-) -> dict[DeclaredTool, Told]:
+) -> dict[DeclaredTool, Declaration]:
     fields = namespace.fields
-    found: dict[DeclaredTool, Told] = {}
+    found: dict[DeclaredTool, Declaration] = {}
     for n, raw in enumerate(fields.get("tools") or ()):
         if searches and isinstance(raw, dict) and is_deferred(raw):
             continue
         try:
-            tool = msgspec.convert(_known(raw), FunctionTool | CustomTool)
+            tool = msgspec.convert(_keep_known_fields(raw), FunctionTool | CustomTool)
         except msgspec.ValidationError as error:
             turn.receipt(provider, f"{path}.tools[{n}]", f"this tool cannot be a function here: {error}")
             continue
@@ -92,7 +92,7 @@ def _members(
     return found
 
 
-def _known(raw: Any) -> Any:
+def _keep_known_fields(raw: Any) -> Any:
     """Only the fields that a function or a custom tool has; agent clients add their own."""
     known = {"type", "name", "description", "parameters", "strict", "format"}
     if not isinstance(raw, dict):
@@ -110,7 +110,7 @@ def _function(
     name: str, origin: DeclaredTool, place: int, about: str, tool: FunctionTool | CustomTool
 ) -> UpstreamFunction:
     if isinstance(tool, FunctionTool):
-        description = _joined(tool.description, about)
+        description = _join_texts(tool.description, about)
         return UpstreamFunction(
             name, description, tool.parameters or _NO_PARAMETERS, tool.strict, origin, place
         )
@@ -120,11 +120,11 @@ def _function(
         "required": ["input"],
         "additionalProperties": False,
     }
-    description = _joined(tool.description, about, _grammar(tool.format))
+    description = _join_texts(tool.description, about, _grammar(tool.format))
     return UpstreamFunction(name, description, parameters, None, origin, place)
 
 
-def _joined(*texts: str | None) -> str | None:
+def _join_texts(*texts: str | None) -> str | None:
     return "\n\n".join(text for text in texts if text) or None
 
 

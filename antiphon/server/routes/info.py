@@ -193,7 +193,7 @@ def _details(target: Target, info: ModelInfo) -> ModelDetails:
 
 def _state(provider: Provider) -> str:
     """Only a provider that runs its model itself knows whether it is loaded."""
-    loaded = getattr(provider, "loaded", None)
+    loaded = getattr(provider, "is_loaded", None)
     if loaded is None:
         return "remote"
     return "loaded" if loaded else "not loaded"

@@ -45,7 +45,7 @@ def kind(error: UpstreamError) -> str:
 )
 def test_what_an_upstream_answers(status: int, message: str, expected: str) -> None:
     body = b'{"error": {"message": "%b"}}' % message.encode()
-    assert kind(errors.refused("p", status, {}, body)) == expected
+    assert kind(errors.from_response("p", status, {}, body)) == expected
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def build(
         known = {key: value for key, value in body.items() if key not in SAMPLING}
     headers = {"anthropic-beta": ",".join(prepared.betas)} if prepared.betas else {}
     assert FakeAnthropic().mistakes(Received("POST", "/v1/messages", headers, known)) == []
-    counted = json.loads(encode(prepared.counted()))
+    counted = json.loads(encode(prepared.build_count_body()))
     assert FakeAnthropic().mistakes(Received("POST", "/v1/messages/count_tokens", headers, counted)) == []
     return body, turn
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.providers.anthropic.json_schema import Inexpressible, fitted
+from antiphon.providers.anthropic.json_schema import Inexpressible, fit_schema
 from antiphon.providers.anthropic.models import UNKNOWN, find
 
 # --- models -----------------------------------------------------------------------------------------------
@@ -66,8 +66,8 @@ SCHEMAS = st.recursive(
 @given(SCHEMAS)
 def test_a_fitted_schema_fits(schema: dict[str, Any]) -> None:
     """What has been made fit needs no more fitting, and is closed wherever it is an object."""
-    made, _ = fitted(schema)
-    again, left_out = fitted(made)
+    made, _ = fit_schema(schema)
+    again, left_out = fit_schema(made)
     assert (again, left_out) == (made, set())
     text = json.dumps(made)
     assert text.count('"object"') == text.count('"additionalProperties": false')
@@ -85,4 +85,4 @@ def test_a_fitted_schema_fits(schema: dict[str, Any]) -> None:
 )
 def test_a_schema_with_no_place(schema: dict[str, Any]) -> None:
     with pytest.raises(Inexpressible):
-        fitted(schema)
+        fit_schema(schema)

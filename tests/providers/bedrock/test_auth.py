@@ -11,7 +11,7 @@ import pytest
 
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.bedrock import Bedrock
-from antiphon.providers.bedrock.auth import ApiKey, Chain, region_of
+from antiphon.providers.bedrock.auth import ApiKey, AwsCredentials, region_of
 from antiphon.providers.http import UpstreamClient
 from tests.providers.bedrock.fake import FakeBedrock, refused
 from tests.providers.bedrock.service_model import is_signed_by
@@ -96,14 +96,14 @@ async def test_a_profile_and_its_session_token(tmp_path: Path) -> None:
     (tmp_path / "credentials").write_text(
         f"[work]\naws_access_key_id = {ACCESS}\naws_secret_access_key = {SECRET}\naws_session_token = abc\n"
     )
-    proof = await Chain("aws", "us-east-1", "work").prove("POST", URL, b"{}")
+    proof = await AwsCredentials("aws", "us-east-1", "work").prove("POST", URL, b"{}")
     assert proof.headers["X-Amz-Security-Token"] == "abc"
     assert set(proof.secrets) == {ACCESS, SECRET, "abc"}
 
 
 async def test_credentials_are_found_once_and_shared(tmp_path: Path) -> None:
     runs = program(tmp_path, lives=timedelta(hours=2))
-    chain = Chain("aws", "us-east-1", "made")
+    chain = AwsCredentials("aws", "us-east-1", "made")
     proofs = await asyncio.gather(*(chain.prove("POST", URL, b"{}") for _ in range(5)))
     assert runs.read_text() == "x"
     assert {"AKIAx/" in proof.headers["Authorization"] for proof in proofs} == {True}
@@ -111,7 +111,7 @@ async def test_credentials_are_found_once_and_shared(tmp_path: Path) -> None:
 
 async def test_credentials_that_end_soon_are_refreshed(tmp_path: Path) -> None:
     runs = program(tmp_path, lives=timedelta(minutes=11))
-    chain = Chain("aws", "us-east-1", "made")
+    chain = AwsCredentials("aws", "us-east-1", "made")
     first = await chain.prove("POST", URL, b"{}")
     before = runs.read_text()
     second = await chain.prove("POST", URL, b"{}")
@@ -130,7 +130,7 @@ async def test_credentials_that_end_soon_are_refreshed(tmp_path: Path) -> None:
 )
 async def test_no_credentials(tmp_path: Path, config: str, profile: str | None, why: str) -> None:
     (tmp_path / "config").write_text(config)
-    chain = Chain("aws", "us-east-1", profile)
+    chain = AwsCredentials("aws", "us-east-1", profile)
     for _ in range(2):
         with pytest.raises(UpstreamError) as caught:
             await chain.prove("POST", URL, b"{}")

@@ -15,7 +15,7 @@ import pytest
 from antiphon.config import ConfigErrors, Secret, load
 from antiphon.providers.base import Environment, UpstreamError
 from antiphon.providers.bedrock import Bedrock, BedrockSettings
-from antiphon.providers.bedrock.auth import Chain
+from antiphon.providers.bedrock.auth import AwsCredentials
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import TYPES
 from antiphon.spec.codec import encode
@@ -374,7 +374,7 @@ async def test_a_key_from_the_environment(
 async def test_endpoints_and_regions(environment: Environment, fields: dict[str, str], base: str) -> None:
     made = Bedrock(config(**fields), environment)
     assert made._base == base
-    assert isinstance(made._identity, Chain)
+    assert isinstance(made._identity, AwsCredentials)
     assert made._identity._region in base
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from antiphon.providers.base import UpstreamError
-from antiphon.providers.bedrock.citations import cited
+from antiphon.providers.bedrock.citations import build_citations_block
 from antiphon.providers.bedrock.stream import BedrockStream
 from antiphon.providers.tools.functions import flatten
 from antiphon.spec.content import OutputText
@@ -278,7 +278,7 @@ def test_a_citation_before_its_words_is_an_annotation_of_them() -> None:
     ]
     [item] = made.output
     assert isinstance(item, Message)
-    again = [cited(part) for part in item.content if isinstance(part, OutputText)]
+    again = [build_citations_block(part) for part in item.content if isinstance(part, OutputText)]
     assert [block and block["citationsContent"]["citations"] for block in again] == [
         None,
         [PLACE, other],

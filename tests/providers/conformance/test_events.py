@@ -11,7 +11,7 @@ import pytest
 from antiphon.providers.base import Provider
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import OURS
-from antiphon.providers.script import Scripted
+from antiphon.providers.script import ScriptProvider
 from antiphon.spec.events import EVENTS as SPECIFIED
 from scripts import provider_pages
 from scripts.provider_events import ALWAYS, EVENTS, KINDS
@@ -125,7 +125,7 @@ async def test_a_script_gives_every_event_of_its_page() -> None:
         with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
             file.write(json.dumps(script))
             file.flush()
-            events = await came(build(Scripted, "demo", UpstreamClient(), file=file.name))
+            events = await came(build(ScriptProvider, "demo", UpstreamClient(), file=file.name))
         seen |= set(types(events))
         if n == 0:
             assert types(events) == EVENTS["script"].sequence()

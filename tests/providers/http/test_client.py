@@ -182,7 +182,7 @@ async def test_an_error_is_read_only_so_far(http: UpstreamClient) -> None:
 
 
 async def test_an_error_that_does_not_end(http: UpstreamClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("antiphon.providers.http.exchange.ERROR_PATIENCE", 0.05)
+    monkeypatch.setattr("antiphon.providers.http.exchange.ERROR_BODY_TIMEOUT", 0.05)
     says = FakeChat().says(Wire([b"half", Step.HANG], 500))
     async with says as upstream, post(http, upstream) as response:
         assert await response.read_error() == b"half"
@@ -284,7 +284,7 @@ async def test_a_finished_answer_may_end_later(http: UpstreamClient) -> None:
     async with FakeChat().says(Wire([DONE, gate])) as upstream:
         async with post(http, upstream) as response:
             assert await anext(response) == DONE
-            response.finished()
+            response.mark_finished()
         gate.set()
         async with asyncio.timeout(SOON):
             while http.pool.lingering:  # noqa: ASYNC110
@@ -300,7 +300,7 @@ async def test_a_finished_answer_that_does_not_end_is_closed(
     async with FakeChat().says(Wire([DONE, Step.HANG])) as upstream:
         async with post(http, upstream) as response:
             await anext(response)
-            response.finished()
+            response.mark_finished()
         await asyncio.wait_for(upstream.gone.wait(), SOON)
         assert not http.pool.lingering
 
@@ -310,7 +310,7 @@ async def test_closing_leaves_nothing_behind() -> None:
     async with FakeChat().says(Wire([DONE, Step.HANG])) as upstream:
         async with post(http, upstream) as response:
             await anext(response)
-            response.finished()
+            response.mark_finished()
         await http.close()
         await asyncio.wait_for(upstream.gone.wait(), SOON)
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.http.connection import HEAD_LIMIT, UpstreamConnection
+from antiphon.providers.http.deadlines import DeadlineTimer
 from antiphon.providers.http.headers import HEADERS_LIMIT
 from antiphon.providers.http.pool import Pool
 from antiphon.providers.http.target import Origin
-from antiphon.providers.http.watch import DeadlineTimer
 from tests.providers.fake_server import SOON
 from tests.providers.http.raw import (
     NEVER,

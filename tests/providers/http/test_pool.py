@@ -150,7 +150,7 @@ async def test_one_that_waits_too_long_is_closed(
             await asyncio.wait_for(server.gone.wait(), SOON)
             server.gone.clear()
         assert server.connections == 2
-        await until(lambda: http.watch.next == inf)
+        await until(lambda: http.deadlines.next == inf)
 
 
 async def test_one_that_has_waited_too_long_is_not_taken(
@@ -199,7 +199,7 @@ async def test_one_that_works_is_closed_when_its_work_takes_too_long(http: Upstr
     ],
 )
 def test_how_long_one_is_kept(told: bytes, seconds: float) -> None:
-    assert pool._patience(told) == seconds
+    assert pool._keep_alive_seconds(told) == seconds
 
 
 async def test_the_upstream_says_how_long_it_keeps_one(http: UpstreamClient) -> None:

@@ -471,7 +471,7 @@ def test_a_message_over_a_websocket() -> None:
 
 def test_only_what_counts_is_counted() -> None:
     request = {"input": "Hi", "instructions": "Be brief.", "tools": [WEATHER], "temperature": 0.5}
-    counted = json.loads(encode(prepare(make_turn(request), OPENAI, "up").counted()))
+    counted = json.loads(encode(prepare(make_turn(request), OPENAI, "up").build_count_body()))
     assert counted.keys() == {"model", "input", "instructions", "tools"}
 
 

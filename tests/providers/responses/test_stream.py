@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.providers.base import UpstreamError
-from antiphon.providers.errors import NotThere
+from antiphon.providers.errors import AddressNotFound
 from antiphon.providers.responses.stream import ResponsesStream
 from antiphon.stream.deltas import (
     AnyDelta,
@@ -401,7 +401,7 @@ def test_a_whole_answer_that_is_none(body: bytes, code: str) -> None:
 
 
 def test_lm_studio_says_with_success_that_there_is_nothing() -> None:
-    with pytest.raises(NotThere):
+    with pytest.raises(AddressNotFound):
         ResponsesStream().whole(b'{"error":"Unexpected endpoint or method. (POST /v1/responses)"}')
 
 

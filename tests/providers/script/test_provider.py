@@ -13,7 +13,7 @@ from antiphon.config import ConfigErrors, Where
 from antiphon.providers.base import Environment, UpstreamError
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import create_provider
-from antiphon.providers.script import Scripted, ScriptSettings
+from antiphon.providers.script import ScriptProvider, ScriptSettings
 from antiphon.providers.script.file import parse
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_item
@@ -26,11 +26,11 @@ from tests.providers.compose import answer, answering, batches, make_turn, plain
 DOCS = Path(__file__).parents[3] / "docs/providers/script.md"
 
 
-def demo(**keys: Any) -> Scripted:
-    return build(Scripted, "demo", UpstreamClient(), **keys)
+def demo(**keys: Any) -> ScriptProvider:
+    return build(ScriptProvider, "demo", UpstreamClient(), **keys)
 
 
-def scripted(script: Any) -> Scripted:
+def scripted(script: Any) -> ScriptProvider:
     with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
         file.write(script if isinstance(script, str) else json.dumps(script))
         file.flush()
@@ -41,7 +41,7 @@ async def play(*steps: Any, request: Any = "Hi") -> Response:
     return await answer(scripted(list(steps)), make_turn(request))
 
 
-async def refused(provider: Scripted, request: Any = "Hi") -> UpstreamError:
+async def refused(provider: ScriptProvider, request: Any = "Hi") -> UpstreamError:
     with pytest.raises(UpstreamError) as caught:
         await batches(provider, make_turn(request))
     return caught.value
@@ -347,7 +347,7 @@ async def test_a_file_beside_the_configuration(tmp_path: Path, environment: Envi
 
 
 async def test_without_a_file_it_echoes(tmp_path: Path, environment: Environment) -> None:
-    provider = Scripted(config(tmp_path), environment)
+    provider = ScriptProvider(config(tmp_path), environment)
     assert told(await answer(provider, make_turn("Is there an echo?"))) == ["Is there an echo?"]
 
 
@@ -363,7 +363,7 @@ def test_mistakes_in_the_configuration(
 ) -> None:
     (tmp_path / "bad.toml").write_text("[[[")
     with pytest.raises(ConfigErrors, match=complaint):
-        Scripted(config(tmp_path, **options), environment)
+        ScriptProvider(config(tmp_path, **options), environment)
 
 
 async def test_a_failure_in_the_middle_has_its_own_words() -> None:

@@ -4,8 +4,8 @@ import asyncio
 from itertools import pairwise
 from math import inf
 
-from antiphon.providers.http import watch
-from antiphon.providers.http.watch import DeadlineTimer
+from antiphon.providers.http import deadlines
+from antiphon.providers.http.deadlines import DeadlineTimer
 from tests.providers.fake_server import SOON
 
 
@@ -59,7 +59,7 @@ async def test_one_look_for_many() -> None:
         await asyncio.wait_for(exchange.over.wait(), SOON)
     looks = sorted({look for exchange in exchanges for look in exchange.looks})
     between = [later - look for look, later in pairwise(looks)]
-    assert all(pause >= watch.GRAIN * 0.9 for pause in between)
+    assert all(pause >= deadlines.GRAIN * 0.9 for pause in between)
     watching.close()
 
 
