@@ -12,7 +12,7 @@ from typing import cast
 
 import httpx
 
-from antiphon.store.postgres.queue.dead_workers import STALLED
+from antiphon.store.postgres.job_worker import STALLED
 from antiphon.stream.sse import Decoder
 from bench.processes import tree_cpu
 from examples.cluster.cluster import Cluster, ClusterGateway

@@ -28,7 +28,8 @@ from antiphon.spec.events import OutputTextDeltaEvent, RefusalDeltaEvent
 from antiphon.spec.items import Message
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response, Usage
-from antiphon.store.folder import default_data_folder, make_folder
+from antiphon.store.folder import make_folder
+from antiphon.wires.data_folder import default_data_folder
 from antiphon.wires.own_command import own_command
 from antiphon.wires.terminal_text import printable_line
 

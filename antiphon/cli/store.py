@@ -158,7 +158,7 @@ def migrate(arguments: argparse.Namespace) -> int:
             )
         return _with_store(arguments, _tell)
     with _explained():
-        from antiphon.store.postgres.migrating import migrate_store, pending
+        from antiphon.store.postgres.migration import migrate_store, pending
 
         url = config.url.reveal()
         steps = asyncio.run(pending(url) if arguments.check else migrate_store(url))
@@ -187,7 +187,7 @@ def copy(arguments: argparse.Namespace) -> int:
             'antiphon: expected a database: [store] url, or --to "postgresql://user@host/database"'
         )
     with _explained():
-        from antiphon.store.postgres.migrating import copy_into
+        from antiphon.store.postgres.migration import copy_into
 
         asyncio.run(copy_into(folder, url, lambda table, count: print(f"{table:<20} {count}")))
     print(f"files stay in {folder / 'files'}: the gateways need them in `files` under their [store] path")
@@ -233,7 +233,7 @@ def _explained() -> Iterator[None]:
 
 
 def _found(arguments: argparse.Namespace) -> "tuple[StoreSettings, Path]":
-    from antiphon.store import default_data_folder
+    from antiphon.wires.data_folder import default_data_folder
 
     config = load_config(arguments, upstreams=False).store
     folder = Path(config.path) if config.path else default_data_folder()

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from antiphon.spec import ids
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.response import Response
-from antiphon.store.base import NewResponse, StoredResponse, StoreError
-from antiphon.store.coordination import KeyClaim
+from antiphon.store.base import KeyClaim, NewResponse, StoredResponse, StoreError
 from antiphon.store.store import Store
 
 if TYPE_CHECKING:

@@ -32,11 +32,12 @@ from antiphon.server.logs import RequestLog
 from antiphon.server.models import ModelLists
 from antiphon.server.sessions import Sessions
 from antiphon.spec.ids import new_id
-from antiphon.store import Store, StoreError, default_data_folder, load_keys, open_store
+from antiphon.store import Store, StoreError, load_keys, open_store
 from antiphon.tools.base import ToolEnvironment
 from antiphon.tools.file_search import FileSearch
 from antiphon.tools.file_search.library import Library
 from antiphon.tools.registry import create_tools
+from antiphon.wires.data_folder import default_data_folder
 from antiphon.wires.sealing import Seal
 
 log = logging.getLogger("antiphon.server")

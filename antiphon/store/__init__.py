@@ -1,5 +1,10 @@
 """Responses, items, conversations, chats and event logs: a `Store`, on SQLite or PostgreSQL."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
+from antiphon.config.schema import StoreSettings
 from antiphon.store.base import (
     RUNNING,
     Append,
@@ -9,16 +14,12 @@ from antiphon.store.base import (
     ChatEdit,
     ChatNode,
     ChatNodes,
-    ChatPage,
-    ChatTurn,
     Context,
-    ItemPage,
-    ItemPosition,
     Joining,
+    KeyClaim,
     LoggedEvent,
     NewResponse,
-    Size,
-    Stats,
+    SharedRow,
     StoreBusy,
     StoreConflict,
     StoredChat,
@@ -28,27 +29,22 @@ from antiphon.store.base import (
     StoreError,
     StoreFull,
     StoreUnavailable,
+    TakenKey,
     UnknownCursor,
-    fragment,
 )
-from antiphon.store.choice import open_store
-from antiphon.store.coordination import KeyClaim, SharedRow, TakenKey
 from antiphon.store.file_values import (
     FileChunk,
-    FilePage,
     FoundChunk,
     IndexedFile,
-    IndexedPage,
     UploadedFile,
     Vectors,
     VectorStore,
-    VectorStorePage,
 )
-from antiphon.store.folder import default_data_folder
 from antiphon.store.sealing_keys import SealingKeys, load_keys
-from antiphon.store.sqlite.check import Checked, check
+from antiphon.store.sqlite.check import check
 from antiphon.store.sqlite.store import SqliteStore
 from antiphon.store.store import Store
+from antiphon.wires.sealing import Seal
 
 __all__ = [
     "RUNNING",
@@ -59,26 +55,17 @@ __all__ = [
     "ChatEdit",
     "ChatNode",
     "ChatNodes",
-    "ChatPage",
-    "ChatTurn",
-    "Checked",
     "Context",
     "FileChunk",
-    "FilePage",
     "FoundChunk",
     "IndexedFile",
-    "IndexedPage",
-    "ItemPage",
-    "ItemPosition",
     "Joining",
     "KeyClaim",
     "LoggedEvent",
     "NewResponse",
     "SealingKeys",
     "SharedRow",
-    "Size",
     "SqliteStore",
-    "Stats",
     "Store",
     "StoreBusy",
     "StoreConflict",
@@ -93,11 +80,34 @@ __all__ = [
     "UnknownCursor",
     "UploadedFile",
     "VectorStore",
-    "VectorStorePage",
     "Vectors",
     "check",
-    "default_data_folder",
-    "fragment",
     "load_keys",
     "open_store",
 ]
+
+
+NO_PSYCOPG = "the store on PostgreSQL needs psycopg; install it with: pip install 'antiphon[postgres]'"
+
+
+async def open_store(
+    settings: StoreSettings, folder: Path, *, alone: bool = False, seal: Seal | None = None
+) -> Store:
+    """Opens the store, made or migrated as needed. `alone` is one that no other process uses.
+
+    With a `seal`, it has to open what other gateways on the same PostgreSQL seal.
+    """
+    if settings.url is None:
+        return await SqliteStore.open(
+            folder, synchronous=settings.synchronous, cache_bytes=settings.cache_bytes, alone=alone
+        )
+    try:
+        from antiphon.store.postgres.store import PostgresStore
+    except ImportError as error:
+        raise StoreError(NO_PSYCOPG) from error
+    return await PostgresStore.open(
+        settings.url.reveal(),
+        connections=settings.connections,
+        cache_bytes=settings.cache_bytes,
+        seal=seal,
+    )

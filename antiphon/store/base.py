@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
-from antiphon.store.coordination import KeyClaim
-
 RUNNING = frozenset({"queued", "in_progress"})
 
 
@@ -117,6 +115,19 @@ class Joining(Struct, frozen=True, gc=False):
     chat: str
     at: float
     expires_at: int | None = None
+
+
+class KeyClaim(Struct, frozen=True, gc=False):
+    """An idempotency key as one request claims it: key and body are digests, `holder` is the request's own.
+
+    `expires_at` is the end of the lease, and of a response's key the end of the time that it is kept for.
+    """
+
+    tenant: str
+    key: str
+    body: str
+    holder: str
+    expires_at: float
 
 
 class NewResponse(Struct, frozen=True, gc=False):
@@ -293,6 +304,23 @@ class Approval:
     id: str
     digest: str
     expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakenKey:
+    """A key that another request has: the digest of its body, and its response once there is one."""
+
+    body: str
+    response: str | None
+    expires_at: float
+
+
+class SharedRow(Struct, frozen=True, gc=False):
+    """Numbers that one writer has published under a name."""
+
+    writer: str
+    name: str
+    numbers: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)

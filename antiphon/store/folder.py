@@ -1,11 +1,10 @@
-"""The data folder: where it is, and making it."""
+"""Makes the folder of the data."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from antiphon.store.base import StoreError
-from antiphon.wires.data_folder import default_data_folder as default_data_folder
 
 
 def make_folder(folder: Path) -> None:

@@ -1,5 +1,5 @@
-"""What a store does, as two parts: the log of responses, which each database keeps in a way of its own, and
-records, which are written once.
+"""The interface of a store, in two parts: the log of responses, which each database implements in its own
+way, and records, whose statements are written once for both.
 
 Every call may raise `StoreError`. A write has been committed when its call returns. Everything belongs to a
 tenant: another tenant's id is simply not found. Times are seconds since 1970, and come from the caller.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from functools import partial, wraps
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from antiphon.store.base import Change, Context, LoggedEvent, NewResponse, Size, Stats, StoredResponse
 from antiphon.store.changes import Changes
@@ -19,7 +19,6 @@ from antiphon.store.records import conversations as conversation_records
 from antiphon.store.records import files as file_records
 from antiphon.store.records import retention, short_lived
 from antiphon.store.statements import Steps
-from antiphon.store.work_queue import WorkQueue
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -125,6 +124,45 @@ class Records(ABC):
                 after, lines = await self._carry_out(partial(part, tenant, after), "read")
 
 
+class JobHandler(Protocol):
+    """What does the work on the responses of a queue."""
+
+    async def work(self, tenant: str, id: str, attempt: int) -> None:
+        """Work on a stored response until it has ended, or is no longer this attempt's.
+
+        A `StoreError` means that it was not begun, or not handed over, and has to be tried again.
+        """
+        ...
+
+    def stop_work(self, id: str) -> None:
+        """Somebody asked for this response to be cancelled."""
+        ...
+
+
+class WorkQueue(Protocol):
+    """Running responses, each of which one process works on. A response is in it as soon as it is stored."""
+
+    owner: str
+    """Who owns all responses in it: which process works on one is known by its attempt."""
+
+    async def open(self, handler: JobHandler, slots: int) -> None:
+        """Have responses worked on, so many at once, until `stop`."""
+        ...
+
+    async def stop(self) -> None:
+        """Take no further response."""
+        ...
+
+    async def hand_over(self, id: str, attempt: int) -> None:
+        """Let another process go on with a response that this one has left, in the next attempt.
+
+        Nothing happens if another process has begun a later attempt meanwhile.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
 class ResponseLog(ABC):
     """Responses with their contexts and event logs, and what removes them."""
 
@@ -219,3 +257,31 @@ class ResponseLog(ABC):
 
 class Store(ResponseLog, Records):
     """Both parts: what the gateway is given."""
+
+
+@runtime_checkable
+class OwnedRowStore(Protocol):
+    """What a `Store` without a work queue does beside the rest.
+
+    An owner is one process. It works on the responses that it has saved, and calls `heartbeat` before it
+    saves the first of them.
+    """
+
+    async def heartbeat(self, owner: str, now: float) -> list[str]:
+        """Renews the owner's heartbeat; returns the ids of its running responses that are to be cancelled."""
+        ...
+
+    def beat(self, owner: str, now: float) -> None:
+        """A heartbeat from any thread, which waits for nothing: for an owner whose event loop is late."""
+        ...
+
+    async def claim_orphans(self, me: str, now: float, stale_before: float) -> list[StoredResponse]:
+        """Takes over the running responses of owners that are silent since then, or have released theirs.
+
+        Each goes to one claimer, and into its next attempt: nothing is written in an earlier one any more.
+        """
+        ...
+
+    async def release(self, owner: str) -> None:
+        """Lets others claim all running responses of this owner at once; it must not beat any more."""
+        ...

@@ -28,7 +28,7 @@ from antiphon.engine.run_state import RunState
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.request import Request
 from antiphon.store.base import RUNNING, LoggedEvent, StoreConflict, StoredResponse, StoreError
-from antiphon.store.owned_row_store import OwnedRowStore
+from antiphon.store.store import OwnedRowStore
 from antiphon.stream.composer import Composer
 from antiphon.wires.tenant_at_work import work_for
 

@@ -14,7 +14,7 @@ from antiphon.engine.background.job import Pace
 from antiphon.engine.background.late_loop import LateLoop
 from antiphon.spec import ids
 from antiphon.store.base import StoredResponse, StoreError
-from antiphon.store.owned_row_store import OwnedRowStore
+from antiphon.store.store import OwnedRowStore
 
 log = logging.getLogger(__name__)
 

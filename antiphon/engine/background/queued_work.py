@@ -5,8 +5,7 @@ from typing import Protocol
 
 from antiphon.engine.background.job import BackgroundJob
 from antiphon.store.base import RUNNING, StoredResponse
-from antiphon.store.store import Store
-from antiphon.store.work_queue import WorkQueue
+from antiphon.store.store import Store, WorkQueue
 
 
 class QueuedJobRunner(Protocol):

@@ -21,7 +21,6 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from antiphon.store.base import StoreConflict, StoreError, StoreUnavailable
-from antiphon.store.expiry import steady_time
 from antiphon.store.postgres.connection import (
     AGAIN,
     SETTINGS,
@@ -32,6 +31,7 @@ from antiphon.store.postgres.connection import (
     one,
     set_up,
 )
+from antiphon.store.records.retention import steady_time
 
 log = logging.getLogger(__name__)
 # The pool tells of each attempt to connect; here it is said once that PostgreSQL is gone, or back.

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from antiphon.store.base import StoreError
+from antiphon.store.postgres import job_turns, jobs
 from antiphon.store.postgres.connection import Connection, Row, execute, one, rows
-from antiphon.store.postgres.queue import jobs, turns
 from antiphon.store.records.tables import TABLES
 from antiphon.store.statements import postgres_text
 
@@ -131,7 +131,7 @@ FIRST: tuple[str, ...] = (
 
 MIGRATIONS: tuple[SchemaChange, ...] = (
     SchemaChange(f"the first schema ({crc32(''.join(FIRST).encode()):08x})", FIRST),
-    SchemaChange("the queue of background responses", (*jobs.SCHEMA, turns.INDEX)),
+    SchemaChange("the queue of background responses", (*jobs.SCHEMA, job_turns.INDEX)),
 )
 
 TABLE = """

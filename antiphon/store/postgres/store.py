@@ -1,7 +1,7 @@
 """The store on PostgreSQL: reads over a pool, new responses and events in groups, everything else by itself.
 
-Contexts are cached. What has ended does not change any more, so that a cached context is good as long as its
-response is there: looking that up is one row, however long the chain.
+Contexts are cached. A response that has ended does not change any more, so a cached context is valid as long
+as its response is stored: looking that up reads one row, however long the chain.
 """
 
 from __future__ import annotations
@@ -19,28 +19,41 @@ from antiphon.store.base import (
     Size,
     Stats,
     StoredResponse,
+    StoreError,
     array,
 )
 from antiphon.store.cache import ContextCache
 from antiphon.store.changes import Changes
-from antiphon.store.expiry import prune_portion
 from antiphon.store.postgres import background, event_log, responses, schema
-from antiphon.store.postgres.announcing import CHANNEL, Announcer
 from antiphon.store.postgres.backend import carry_out
-from antiphon.store.postgres.connection import Connection, execute, rows
+from antiphon.store.postgres.connection import Connection, execute, one, rows
 from antiphon.store.postgres.database import Database, DatabaseClock
 from antiphon.store.postgres.event_log import event_batch
 from antiphon.store.postgres.group_writer import GroupWriter
-from antiphon.store.postgres.listening import POLLING, Listener
-from antiphon.store.postgres.queue.job_worker import JobWorker
-from antiphon.store.postgres.queue.jobs import Jobs
-from antiphon.store.postgres.sealing_marker import check_keys
+from antiphon.store.postgres.job_worker import JobWorker
+from antiphon.store.postgres.jobs import Jobs
+from antiphon.store.postgres.notifications import CHANNEL, POLLING, Announcer, Listener
 from antiphon.store.records import conversations, retention
+from antiphon.store.records.retention import prune_portion
 from antiphon.store.statements import Steps, postgres_text
 from antiphon.store.store import Store, Way
-from antiphon.wires.sealing import Seal
+from antiphon.wires.sealing import Seal, SealBroken
 
 T = TypeVar("T")
+
+
+# The lock of the table itself, and not of its row, which may not be there yet.
+LOCK = "LOCK TABLE sealing_marker IN EXCLUSIVE MODE"
+WRITE = """
+    INSERT INTO sealing_marker (sealed) VALUES (%s)
+    ON CONFLICT (is_only) DO UPDATE SET sealed = excluded.sealed
+"""
+PURPOSE = "sealing marker"
+OTHER_KEYS = (
+    "The gateways on PostgreSQL at {where} seal with a key that is not in [sealing] keys here, so this one "
+    "could not open their background responses: give all machines the same keys. A new key goes behind the "
+    "others on all machines before it goes to the front on any."
+)
 
 
 class PostgresStore(Store):
@@ -248,3 +261,15 @@ class PostgresStore(Store):
 
         # A write only so that the limit of a statement can be lifted for a transaction.
         return await self.database.write(measure, limit=3600.0)
+
+
+async def check_keys(db: Connection, seal: Seal, where: str) -> None:
+    """Refuses keys that do not open what the other gateways of a database seal."""
+    await execute(db, LOCK)
+    found = await one(db, "SELECT sealed FROM sealing_marker")
+    if found is not None:
+        try:
+            seal.open(found[0], tenant="", purpose=PURPOSE)
+        except SealBroken:
+            raise StoreError(OTHER_KEYS.format(where=where)) from None
+    await execute(db, WRITE, (seal.seal(b"", tenant="", purpose=PURPOSE),))

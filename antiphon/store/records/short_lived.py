@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from antiphon.store.base import Approval, BrowserSession
-from antiphon.store.coordination import FORGOTTEN, KeyClaim, SharedRow, TakenKey
+from antiphon.store.base import Approval, BrowserSession, KeyClaim, SharedRow, TakenKey
 from antiphon.store.statements import Steps, execute, insert, one
 from antiphon.store.statements import rows as find_rows
 
+FORGOTTEN = 3600.0
+"""Seconds after which the numbers of a writer that publishes no more are removed."""
 SESSION = "digest, key_name, key_digest, expires_at"
 # One statement takes a key, so that of several who want it at once one has it, and the others find it taken.
 CLAIM = """

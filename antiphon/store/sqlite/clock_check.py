@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from antiphon.store.base import StoreError
-from antiphon.store.expiry import HOUR, steady_time
+from antiphon.store.records.retention import HOUR, steady_time
 
 DAY = 86400.0
 _TABLES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import mmap
 import os
 import sqlite3
 import time
@@ -15,8 +16,7 @@ from antiphon.store.base import StoreBusy, StoreError, StoreFull
 from antiphon.store.folder import make_folder
 from antiphon.store.sqlite.backend import prepare_index
 from antiphon.store.sqlite.backlog import adopt
-from antiphon.store.sqlite.deletion_counter import DeletionCounter
-from antiphon.store.sqlite.disk_space import Reserve, reason
+from antiphon.store.sqlite.disk_space import Reserve, make_room, reason
 from antiphon.store.sqlite.journal import Journal, abandoned, finish
 from antiphon.store.sqlite.responses import new_key
 from antiphon.store.sqlite.schema import migrate
@@ -28,6 +28,25 @@ FILE = "antiphon.db"
 READERS = 2
 BUSY_TIMEOUT = 5.0
 """How many seconds to wait for another process that holds the database."""
+
+
+class DeletionCounter:
+    """Eight bytes beside the database, shared by all its processes, that change when something is deleted."""
+
+    def __init__(self, path: Path) -> None:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if os.fstat(file).st_size < 8:
+                make_room(file, 0, 8)
+            self._bytes = mmap.mmap(file, 8)
+        finally:
+            os.close(file)
+
+    def read(self) -> bytes:
+        return self._bytes[:8]
+
+    def change(self) -> None:
+        self._bytes[:8] = os.urandom(8)
 
 
 def connect(path: Path, synchronous: Literal["normal", "full"], max_bytes: int | None) -> sqlite3.Connection:

@@ -34,16 +34,15 @@ from antiphon.store.base import (
 )
 from antiphon.store.cache import Cache, ContextCache, weight
 from antiphon.store.changes import Changes
-from antiphon.store.expiry import prune_portion
 from antiphon.store.records import conversations, retention
+from antiphon.store.records.retention import prune_portion
 from antiphon.store.sqlite import background, responses
 from antiphon.store.sqlite.backend import carry_out
 from antiphon.store.sqlite.backlog import SHARED, SOON, Backlog, adopt
 from antiphon.store.sqlite.clock_check import ClockCheck
-from antiphon.store.sqlite.deletion_counter import DeletionCounter
 from antiphon.store.sqlite.disk_space import Reserve
 from antiphon.store.sqlite.journal import Journal, abandoned, finish
-from antiphon.store.sqlite.opening import FILE, Opening, Prepared
+from antiphon.store.sqlite.opening import FILE, DeletionCounter, Opening, Prepared
 from antiphon.store.sqlite.writer import Lane, Queue, WriteJob, WriterThread, shrink
 from antiphon.store.statements import Steps, one
 from antiphon.store.store import Store, Way

@@ -26,9 +26,9 @@ from antiphon.store import (
     UploadedFile,
     VectorStore,
 )
-from antiphon.store.postgres import copy_from_sqlite
+from antiphon.store.postgres import migration
 from antiphon.store.postgres.connection import Connection, execute, rows
-from antiphon.store.postgres.migrating import copy_into
+from antiphon.store.postgres.migration import copy_into
 from antiphon.store.postgres.store import PostgresStore
 from tests.postgres import needs_postgres
 from tests.store.conformance.chats import turn
@@ -135,8 +135,8 @@ async def test_a_copy_that_was_stopped_goes_on(
     await fill(original)
     expected = await told(original)
     await original.close()
-    monkeypatch.setattr(copy_from_sqlite, "BATCH", 2)
-    insert = copy_from_sqlite._insert
+    monkeypatch.setattr(migration, "BATCH", 2)
+    insert = migration._insert
     left = 7
 
     async def failing(db: Connection, table: Any, batch: Any) -> None:
@@ -146,7 +146,7 @@ async def test_a_copy_that_was_stopped_goes_on(
             raise Stopped
         await insert(db, table, batch)
 
-    monkeypatch.setattr(copy_from_sqlite, "_insert", failing)
+    monkeypatch.setattr(migration, "_insert", failing)
     for _ in range(3):
         left = 7
         with pytest.raises(Stopped):
@@ -164,14 +164,14 @@ async def test_a_copy_that_was_changed_meanwhile_is_noticed(
     original = await SqliteStore.open(tmp_path)
     await fill(original)
     await original.close()
-    verify = copy_from_sqlite._verify
+    verify = migration._verify
 
     async def late(source: Any, database: Any, table: Any) -> int:
         if table.name == "events":
             await database.write(lambda db: execute(db, "UPDATE events SET data = '{}' WHERE seq = 2"))
         return await verify(source, database, table)
 
-    monkeypatch.setattr(copy_from_sqlite, "_verify", late)
+    monkeypatch.setattr(migration, "_verify", late)
     with pytest.raises(StoreError, match="table events is not what it should be"):
         await copy_into(tmp_path, postgres_url, quiet)
 

@@ -9,8 +9,8 @@ import pytest
 
 from antiphon.store import Change, StoreError, StoreUnavailable
 from antiphon.store.postgres.connection import Connection
-from antiphon.store.postgres.listening import JOBS
-from antiphon.store.postgres.queue.jobs import OWNER, Jobs
+from antiphon.store.postgres.jobs import OWNER, Jobs
+from antiphon.store.postgres.notifications import JOBS
 from antiphon.store.postgres.store import PostgresStore
 from tests.postgres import PostgresCluster, needs_postgres
 from tests.store.conformance.values import running

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from antiphon.store.sqlite.deletion_counter import DeletionCounter
+from antiphon.store.sqlite.opening import DeletionCounter
 
 
 def test_a_change_of_the_cell_is_seen_by_all(tmp_path: Path) -> None:

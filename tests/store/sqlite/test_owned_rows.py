@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from antiphon.store import Change, LoggedEvent, SqliteStore
-from antiphon.store.owned_row_store import OwnedRowStore
+from antiphon.store.store import OwnedRowStore
 from tests.store.conformance.values import item, running
 from tests.store.sqlite.conftest import Open
 

@@ -1,8 +1,8 @@
-"""Copies everything from a SQLite store into an empty PostgreSQL store.
+"""Prepares a PostgreSQL database for gateways: migrates its schema, and copies a SQLite store into it.
 
-Tables go one after the other, in batches in the order of their keys; where a batch ends is written in the
-same transaction, so that a copy that was stopped goes on where it was. At the end both sides are read once
-more and compared, by the number of rows and by a hash of what is in them. Nobody may use either meanwhile.
+A copy goes table by table, in batches in the order of their keys. Where a batch ends is written in the same
+transaction, so that a copy that was stopped continues there. At the end both sides are read once more and
+compared, by the number of rows and by a hash of their contents. No gateway may use either side meanwhile.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from antiphon.store.base import StoreError
 from antiphon.store.postgres.backend import vector_of, words_of
 from antiphon.store.postgres.connection import Connection, Row, execute, one, rows, storable
 from antiphon.store.postgres.database import Database
+from antiphon.store.postgres.schema import MIGRATIONS, applied, check_version, migrate, missing
 from antiphon.store.sqlite.journal import is_in_use
 from antiphon.store.sqlite.opening import FILE
 from antiphon.store.sqlite.store import SqliteStore
@@ -107,6 +108,37 @@ DERIVED: Mapping[str, tuple[str, str]] = {
     "chat_texts": ("tenant, words", "(SELECT tenant FROM chats WHERE key = %s), %s::tsvector"),
     "chunks": ("words, length", "to_tsvector('antiphon_words', %s), %s"),
 }
+
+
+async def pending(url: str) -> list[str]:
+    """The names of the migrations that a database has not had."""
+    async with _opened(url) as database:
+        version, needs = await database.read(applied)
+    check_version(version, needs, len(MIGRATIONS))
+    return missing(version)
+
+
+async def migrate_store(url: str) -> list[str]:
+    """Brings a database forward; the names of what was done."""
+    async with _opened(url) as database:
+        return await database.write(migrate)
+
+
+async def copy_into(folder: Path, url: str, report: CopyReport) -> None:
+    """Copies a SQLite store into a database, which is made ready for it."""
+    async with _opened(url) as database:
+        await database.write(migrate)
+        await copy_store(folder, database, report)
+
+
+@asynccontextmanager
+async def _opened(url: str) -> AsyncIterator[Database]:
+    database = Database(url, connections=2)
+    try:
+        await database.open()
+        yield database
+    finally:
+        await database.close()
 
 
 async def copy_store(folder: Path, database: Database, report: CopyReport) -> None:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from antiphon.store.expiry import HOUR, PORTION, prune_portion
+from antiphon.store.records.retention import HOUR, PORTION, prune_portion
 
 NOW = 1_000_000.0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.store import default_data_folder
+from antiphon.wires.data_folder import default_data_folder
 
 
 def test_the_users_own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

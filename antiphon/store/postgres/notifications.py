@@ -1,17 +1,30 @@
-"""The one connection on which a process hears from the others: what has changed, and what there is to do."""
+"""What processes tell each other through NOTIFY and LISTEN: which responses have changed, and new jobs.
+
+Each NOTIFY takes a lock of the whole server when it commits, so an `Announcer` puts many changes into one.
+Each process hears everything over the one connection of its `Listener`.
+"""
 
 import asyncio
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable, Iterable
 
 from psycopg import sql
 
+from antiphon.store.base import StoreError
 from antiphon.store.changes import Changes
-from antiphon.store.postgres.announcing import CHANNEL, ids_in
 from antiphon.store.postgres.connection import Connection
+from antiphon.store.postgres.jobs import QUEUE
 from antiphon.store.postgres.lasting_session import LastingSession
-from antiphon.store.postgres.queue.jobs import QUEUE
 
+log = logging.getLogger(__name__)
+
+CHANNEL = "antiphon_changes"
+PAUSE = 0.02
+"""Seconds between two announcements of one process, at least."""
+_LONGEST = 7900
+"""PostgreSQL refuses a payload of 8,000 bytes."""
+_MANY = "*"
 JOBS = f"procrastinate_queue_v1#{QUEUE}"
 """Where procrastinate says that there is a job, or that one is to be aborted."""
 
@@ -22,6 +35,46 @@ _MOMENT = 1.0
 _LISTENING = 5.0
 POLLING = 0.25
 """How many seconds a follower waits before it looks by itself, with and without the connection."""
+
+
+def payload_of(ids: Iterable[str]) -> str:
+    """The ids of what has changed, or only that many have."""
+    text = " ".join(sorted(ids))
+    return text if len(text.encode()) <= _LONGEST else _MANY
+
+
+def ids_in(payload: str) -> list[str] | None:
+    """What a payload names; None stands for everything."""
+    return None if payload == _MANY else payload.split()
+
+
+class Announcer:
+    """Collects ids and sends them on with `notify(payload)`, the first at once, more after a pause."""
+
+    def __init__(self, notify: Callable[[str], Awaitable[None]]) -> None:
+        self._notify = notify
+        self._ids: set[str] = set()
+        self._sending: asyncio.Task[None] | None = None
+
+    def announce(self, id: str) -> None:
+        self._ids.add(id)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send())
+
+    async def close(self) -> None:
+        """Send what is left."""
+        if self._sending is not None:
+            await self._sending
+
+    async def _send(self) -> None:
+        while self._ids:
+            ids, self._ids = self._ids, set()
+            try:
+                await self._notify(payload_of(ids))
+            except StoreError as error:
+                # Whoever listens has lost its connection too, and reads everything once it is back.
+                log.info("%d changes could not be announced: %s", len(ids), error)
+            await asyncio.sleep(PAUSE)
 
 
 class Listener:

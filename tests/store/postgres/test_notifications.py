@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.store.base import StoreError
-from antiphon.store.postgres.announcing import PAUSE, Announcer, ids_in, payload_of
+from antiphon.store.postgres.notifications import PAUSE, Announcer, ids_in, payload_of
 
 IDS = st.sets(st.from_regex(r"[a-z]{1,4}_[0-9a-zé]{1,60}", fullmatch=True), max_size=300)
 

@@ -1,7 +1,8 @@
-"""procrastinate's access to its tables, so that a worker outlives a PostgreSQL that is away for a while.
+"""procrastinate's access to its tables, changed so that a worker survives a PostgreSQL that is away for a
+while.
 
-As it comes, a worker ends with the first query that fails, and its heartbeats end without a word; its jobs
-would be taken over although they go on.
+procrastinate's own worker ends with the first query that fails, and its heartbeats stop without a message;
+other processes would take over its jobs although they still run.
 """
 
 import asyncio
@@ -16,9 +17,11 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager, NotificationCallback
 
-from antiphon.store.postgres.listening import Listener
-from antiphon.store.postgres.queue.presence import Presence
-from antiphon.store.postgres.queue.turns import JobTurns
+from antiphon.store.postgres.connection import Connection
+from antiphon.store.postgres.job_turns import JobTurns
+from antiphon.store.postgres.jobs import PRESENCE
+from antiphon.store.postgres.lasting_session import LastingSession
+from antiphon.store.postgres.notifications import Listener
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +32,29 @@ _AWAY = (psycopg.OperationalError, psycopg_pool.PoolTimeout, psycopg.InterfaceEr
 def is_away(error: ConnectorException) -> bool:
     """Could PostgreSQL not be asked? Else it has answered with an error."""
     return isinstance(error.__cause__, _AWAY)
+
+
+class Presence:
+    """Holds the lock of one worker at a time, and takes it again after a lost connection."""
+
+    def __init__(self, conninfo: str) -> None:
+        self._conninfo = conninfo
+        self._session: LastingSession | None = None
+
+    async def hold(self, worker: int) -> None:
+        """Returns once the lock is held."""
+        await self.release()
+
+        async def lock(connection: Connection) -> None:
+            await connection.execute("SELECT pg_advisory_lock(%s, %s)", (PRESENCE, worker))
+
+        self._session = LastingSession(self._conninfo, lock)
+        await self._session.open()
+
+    async def release(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
 
 
 class LastingJobManager(JobManager):
