@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from antiphon.server.api.openapi import document
+from antiphon.server.endpoints import GROUPS
 
 Schema = dict[str, Any]
 
@@ -19,7 +20,7 @@ parameter.
 
 def page() -> str:
     """The page in Markdown, from the document that the gateway itself answers with."""
-    api: Schema = json.loads(document())
+    api: Schema = json.loads(document(GROUPS))
     parts = [_HEAD]
     for tag in api["tags"]:
         parts += [f"## {tag['name']}\n", f"{tag['description']}\n"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.server.api.operations import OPERATIONS
+from antiphon.server.endpoints import ENDPOINTS
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("antiphon", "tests", "docs", "bench", "examples", "scripts")
@@ -39,11 +39,11 @@ def test_such_a_code_is_found(code: str) -> None:
 
 def test_operations_are_named_by_the_verbs_of_the_trade() -> None:
     """What the page at /docs shows: "Create a response", and not "Make" or "Shorten"."""
-    summaries = {path: operation.summary for path, operation in OPERATIONS.items()}
+    summaries = {each.at: each.summary for each in ENDPOINTS if each.id}
     assert {summary.split()[0] for summary in summaries.values()} <= set(VERBS.split())
-    assert summaries["POST", "/v1/responses"] == "Create a response"
-    assert summaries["POST", "/v1/responses/compact"] == "Compact a conversation"
-    assert summaries["GET", "/v1/responses/{id}/input_items"] == "List input items"
+    assert summaries["POST /v1/responses"] == "Create a response"
+    assert summaries["POST /v1/responses/compact"] == "Compact a conversation"
+    assert summaries["GET /v1/responses/{id}/input_items"] == "List input items"
 
 
 WORN = re.compile(r"\b(?:be told|is told|not told|taken up again|has no eyes|that it lives)\b")

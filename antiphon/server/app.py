@@ -1,8 +1,6 @@
 """The ASGI application: access control, routes, and every error as JSON."""
 
 import asyncio
-import re
-from difflib import get_close_matches
 from time import perf_counter
 
 from msgspec.structs import replace
@@ -12,134 +10,19 @@ from antiphon.engine.failures import Problem, problem_of
 from antiphon.engine.request_context import RequestContext
 from antiphon.server.access import AccessControl
 from antiphon.server.asgi_exchange import AsgiExchange
-from antiphon.server.exchange import NO_RETRY, Exchange, Handler, Head
+from antiphon.server.endpoints import OPEN_FOLDERS, OPEN_PATHS, find_handler
+from antiphon.server.exchange import NO_RETRY, Exchange, Handler
 from antiphon.server.gateway import Gateway
-from antiphon.server.routes import (
-    ai_sdk,
-    chat_completions,
-    chats,
-    codex_search,
-    compaction,
-    containers,
-    conversations,
-    embeddings,
-    files,
-    hashbrown,
-    info,
-    messages,
-    responses,
-    routing,
-    session,
-    stored_responses,
-    vector_stores,
-    vscode,
-    web,
-    websocket,
-)
-from antiphon.spec.errors import SpecError, invalid_request, not_found
+from antiphon.server.routes import websocket
+from antiphon.spec.errors import SpecError
 from antiphon.store import StoreError
 from antiphon.stream.dialects import OPENAI
 from antiphon.wires.asgi import AsgiScope, ClientGone, Receive, Send
 from antiphon.wires.tenant_at_work import work_for
 
 _NOT_OPEN = "the server must run the lifespan protocol"
-# Paths without a key: what load balancers and people with a browser ask for.
-_OPEN_PATHS = frozenset(
-    {
-        "/",
-        "/api/hello",
-        "/api/v1/chat/health",
-        "/docs",
-        "/favicon.svg",
-        "/healthz",
-        "/openapi.json",
-        "/readyz",
-    }
-)
 # Where every error is in the shape of another API, whatever dialect the client has elsewhere.
 _DIALECTS = (("/v1/chat/completions", OPENAI), ("/v1/embeddings", OPENAI))
-# The web app's own files: they hold no data, and ask for the key themselves.
-_OPEN_FOLDERS = ("/c/", "/assets/")
-_ROUTES: dict[str, dict[str, Handler]] = {
-    "/v1/responses": {"POST": responses.create},
-    "/v1/responses/compact": {"POST": compaction.compact},
-    "/v1/responses/input_tokens": {"POST": responses.input_tokens},
-    "/v1/responses/{id}": {"GET": stored_responses.retrieve, "DELETE": stored_responses.delete},
-    "/v1/responses/{id}/cancel": {"POST": stored_responses.cancel},
-    "/v1/responses/{id}/input_items": {"GET": stored_responses.input_items},
-    "/v1/messages": {"POST": messages.create},
-    "/v1/messages/count_tokens": {"POST": messages.count_tokens},
-    "/v1/chat/completions": {"POST": chat_completions.create},
-    "/v1/chat/completions/{id}": {"GET": chat_completions.retrieve, "DELETE": chat_completions.delete},
-    "/v1/embeddings": {"POST": embeddings.create},
-    "/v1/alpha/search": {"POST": codex_search.create},
-    "/v1/containers": {"POST": containers.create},
-    "/v1/containers/{id}/files": {"GET": containers.list_files},
-    "/v1/containers/{id}/files/{item}/content": {"GET": containers.content},
-    "/v1/files": {"GET": files.listed, "POST": files.create},
-    "/v1/files/{id}": {"GET": files.retrieve, "DELETE": files.delete},
-    "/v1/files/{id}/content": {"GET": files.content},
-    "/v1/vector_stores": {"GET": vector_stores.listed, "POST": vector_stores.create},
-    "/v1/vector_stores/{id}": {
-        "GET": vector_stores.retrieve,
-        "POST": vector_stores.update,
-        "DELETE": vector_stores.delete,
-    },
-    "/v1/vector_stores/{id}/files": {"GET": vector_stores.files, "POST": vector_stores.add_file},
-    "/v1/vector_stores/{id}/files/{item}": {
-        "GET": vector_stores.file,
-        "DELETE": vector_stores.remove_file,
-    },
-    "/v1/vector_stores/{id}/search": {"POST": vector_stores.search},
-    "/v1/conversations": {"POST": conversations.create},
-    "/v1/conversations/{id}": {
-        "GET": conversations.retrieve,
-        "POST": conversations.update,
-        "DELETE": conversations.delete,
-    },
-    "/v1/conversations/{id}/items": {"GET": conversations.items, "POST": conversations.add_items},
-    "/v1/conversations/{id}/items/{item}": {
-        "GET": conversations.item,
-        "DELETE": conversations.delete_item,
-    },
-    "/v1/antiphon/chats": {"GET": chats.listed_chats, "POST": chats.create},
-    "/v1/antiphon/chats/{id}": {"GET": chats.retrieve, "POST": chats.update, "DELETE": chats.delete},
-    "/v1/antiphon/chats/{id}/responses": {"GET": chats.responses},
-    "/api/v1/chat": {"POST": ai_sdk.create, "GET": ai_sdk.resume_v1},
-    "/api/v1/chat/health": {"GET": info.healthz},
-    "/api/v1/chat/{id}/stream": {"GET": ai_sdk.resume},
-    "/api/hashbrown": {"POST": hashbrown.chat},
-    "/api/vscode/chat": {"POST": vscode.chat},
-    "/v1/models": {"GET": info.models},
-    "/v1/models/{id...}": {"GET": info.model},
-    "/v1/audit": {"GET": info.audit},
-    "/v1/antiphon/audit/{id}": {"GET": stored_responses.audit},
-    "/v1/antiphon/routes": {"GET": routing.routes},
-    "/v1/antiphon/session": {
-        "GET": session.retrieve,
-        "POST": session.create,
-        "DELETE": session.delete,
-    },
-    "/api/hello": {"GET": info.healthz},
-    "/healthz": {"GET": info.healthz},
-    "/readyz": {"GET": info.readyz},
-    "/openapi.json": {"GET": info.openapi},
-    "/docs": {"GET": info.docs},
-    "/favicon.svg": {"GET": info.favicon},
-    "/": {"GET": web.page},
-    "/c/{chat}": {"GET": web.page},
-    "/assets/{name}": {"GET": web.asset},
-}
-
-
-def _compiled(path: str) -> re.Pattern[str]:
-    """`{id}` is one segment of a path, `{id...}` all the rest of it."""
-    rest = re.sub(r"\{(\w+)\.\.\.\}", r"(?P<\1>.+)", path)
-    return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", rest))
-
-
-_FIXED = {path: methods for path, methods in _ROUTES.items() if "{" not in path}
-_PATTERNS = [(_compiled(path), methods) for path, methods in _ROUTES.items() if "{" in path]
 
 
 class App:
@@ -171,7 +54,7 @@ class App:
                 handler = _admit(gateway.gate, exchange)
             except SpecError as refusal:
                 exchange.context = await gateway.sessions.admit(head.headers, refusal, exchange.request_id)
-                handler = _find_handler(head)
+                handler = find_handler(head)
             work_for(exchange.context.tenant)
             await handler(gateway, exchange)
             if exchange.problem is not None or log.access:
@@ -221,11 +104,11 @@ def _admit(gate: AccessControl, exchange: Exchange) -> Handler:
     if origin is not None:
         head.extra_headers += _cors(origin)
     is_preflight = origin is not None and head.method == "OPTIONS"
-    if is_preflight or head.path in _OPEN_PATHS or head.path.startswith(_OPEN_FOLDERS):
+    if is_preflight or head.path in OPEN_PATHS or head.path.startswith(OPEN_FOLDERS):
         exchange.context = RequestContext(request_id=exchange.request_id)
     else:
         exchange.context = gate.admit(head.headers, exchange.request_id)
-    return _preflight if is_preflight else _find_handler(head)
+    return _preflight if is_preflight else find_handler(head)
 
 
 async def _fail(exchange: Exchange, problem: Problem) -> None:
@@ -244,36 +127,6 @@ async def _fail(exchange: Exchange, problem: Problem) -> None:
     if problem.is_final:
         headers.append(NO_RETRY)
     await exchange.fail(problem.payload, problem.status, headers)
-
-
-def _find_handler(head: Head) -> Handler:
-    path = head.path
-    methods = _FIXED.get(path)
-    if methods is None:
-        path = path.rstrip("/") or "/"
-        methods = _FIXED.get(path)
-    if methods is None:
-        for pattern, found in _PATTERNS:
-            if match := pattern.fullmatch(path):
-                head.params = match.groupdict()
-                methods = found
-                break
-    if methods is None:
-        raise SpecError(not_found(_nothing_at(head.path)).with_code("unknown_path"))
-    method = "GET" if head.method == "HEAD" else head.method
-    if method not in methods:
-        allowed = ", ".join(methods)
-        head.extra_headers = [*head.extra_headers, (b"allow", allowed.encode())]
-        error = invalid_request(f"{head.method} is not possible here; use {allowed}")
-        raise SpecError(error.with_code("method_not_allowed"), 405)
-    return methods[method]
-
-
-def _nothing_at(path: str) -> str:
-    message, asked = f"there is nothing at {path[:200]}", path[:200].rstrip("/")
-    near = [place for place in (f"/v1{asked}", asked.replace("/v1/v1", "/v1")) if place in _FIXED]
-    near = near or get_close_matches(asked, _FIXED, 1, 0.85)
-    return f"{message}; did you mean {near[0]}?" if near else message
 
 
 async def _preflight(_: Gateway, exchange: Exchange) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from websockets.sync.client import connect
 
-from antiphon.server.api.operations import OPERATIONS
+from antiphon.server.endpoints import ENDPOINTS
 from antiphon.stream.auditor import audit_sse
 from tests.server.conftest import Serve
 from tests.server.curl import ADDRESS, Shell
@@ -42,15 +42,17 @@ def test_every_example_works(server: Serving) -> None:
 
 def test_every_operation_has_an_example() -> None:
     lines = [example.replace("\\\n", " ") for example in EXAMPLES]
-    for method, path in OPERATIONS:
-        pattern = re.sub(r"\{\w+\}", r"[^/ ?\"]+", path) + r"(?=[?\" \n])"
+    for each in ENDPOINTS:
+        if not each.id:
+            continue
+        pattern = re.sub(r"\{[\w.]+\}", r"[^/ ?\"]+", each.path) + r"(?=[?\" \n])"
         flag = {
             "GET": r"curl (?!.*(-d|-X))",
             "POST": r"curl (?=.*(-d|-X POST))",
             "DELETE": "curl -X DELETE ",
-        }[method]
+        }[each.method]
         found = [line for line in lines if re.match(flag + rf".*{ADDRESS}{pattern}", line)]
-        assert found, (method, path)
+        assert found, each.at
 
 
 def test_every_link_leads_to_a_heading() -> None:

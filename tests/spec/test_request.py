@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.client.resources.parameters import Parameters, RequestOptions
-from antiphon.server.api.operations import PARAMETERS
+from antiphon.server.api.openapi import PARAMETERS
 from antiphon.spec.content import InputText
 from antiphon.spec.items import FunctionCallOutput, Item, Message
 from antiphon.spec.request import PROVIDER_PARAMETERS, Request, TextParam, WebSocketCreate

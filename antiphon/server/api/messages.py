@@ -1,15 +1,8 @@
-"""The operations of the Messages API, and the objects that they answer with."""
+"""The objects that the endpoints of the Messages API answer with."""
 
 from typing import Any, Literal
 
 from msgspec import Struct
-
-from antiphon.bridges.messages.body import MessagesBody
-from antiphon.bridges.messages.errors import MessagesErrorBody
-from antiphon.server.api.operation import Operation
-
-GROUP = "Messages"
-ABOUT = "The Messages API for clients that speak it, with any model behind it."
 
 
 class MessageObject(Struct, kw_only=True):
@@ -81,35 +74,3 @@ class MessagesFileList(Struct, kw_only=True):
 class DeletedMessagesFile(Struct, kw_only=True):
     type: Literal["file_deleted"] = "file_deleted"
     id: str
-
-
-MESSAGES: dict[tuple[str, str], Operation] = {
-    ("POST", "/v1/messages"): Operation(
-        "createMessage",
-        GROUP,
-        "Create a message",
-        "The body and the answer are those of the Messages API, plain or streamed. The run is stored: with "
-        "`resp_` in the place of `msg_` the message's id is that of a response, which `POST /v1/responses` "
-        "can continue, and `thread` continues it here. Fields and betas that are not known are carried to "
-        "providers of the same API.",
-        body=MessagesBody,
-        answer=MessageObject,
-        streams=True,
-        stream=MessageEvent,
-        errors=(400, 402, 404, 413, 415, 429, 500, 502, 503, 504, 529),
-        error=MessagesErrorBody,
-        receipts=True,
-        idempotent=True,
-    ),
-    ("POST", "/v1/messages/count_tokens"): Operation(
-        "countMessageTokens",
-        GROUP,
-        "Count the tokens of a message",
-        "Nothing is generated. Where the provider cannot count, the number is an estimate: a token for four "
-        "characters, and 1,600 for each picture or file.",
-        body=MessagesBody,
-        answer=MessageTokens,
-        errors=(400, 404, 413, 415, 500, 502, 504),
-        error=MessagesErrorBody,
-    ),
-}

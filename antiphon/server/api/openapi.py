@@ -13,8 +13,7 @@ from msgspec import Struct, UnsetType, structs
 from antiphon import __version__
 from antiphon.bridges.messages.errors import OVERLOADED
 from antiphon.server.api.objects import AnyItem, ConversationBody
-from antiphon.server.api.operation import Operation
-from antiphon.server.api.operations import GROUPS, OPERATIONS, PARAMETERS, SERVER
+from antiphon.server.endpoint import Endpoint, EndpointGroup
 from antiphon.spec import content, events, request, response, tools
 from antiphon.spec.error_paths import alternatives
 from antiphon.spec.items import KnownItem
@@ -44,8 +43,6 @@ _UNIONS: dict[str, Any] = {
 _OPEN = ("Item", "ContentPart", "Tool", "ToolChoice", "Event")
 # Where one listed type or any other may stand: a struct, and the field that is a list of them.
 _OPEN_FIELDS = ((content.OutputText, "annotations"), (tools.AllowedTools, "tools"))
-# What any request may be answered with that is not open to all.
-_ALWAYS = (400, 401, 403, 500, 503)
 # What only this server writes: every key is there unless it can be left unset.
 _WRITTEN: tuple[type[Struct], ...] = (response.Response, response.Usage, response.CompactResource)
 
@@ -108,25 +105,59 @@ _RECEIPTS_ABOUT = (
     "when it begins."
 )
 
+# What each parameter of a request does here.
+PARAMETERS = {
+    "model": "A configured name, or `PROVIDER/model`. Without one, the default model answers.",
+    "input": "A text, or a list of items. It may be absent where there is something else to answer.",
+    "instructions": "A system message for this response only; a continuation does not inherit it.",
+    "previous_response_id": "Continue this response: its context and its output come before `input`.",
+    "conversation": "Continue this conversation, and add to it. Not together with `previous_response_id`.",
+    "tools": "The tools that the model may call. All of them go to the model, whatever `tool_choice` says.",
+    "tool_choice": "`none`, `auto`, `required`, one function, or `allowed_tools`; enforced on the output.",
+    "parallel_tool_calls": "With `false`, at most one call is let through.",
+    "max_tool_calls": "How many calls are let through; more of them end the response as `incomplete`.",
+    "text": "The form of the answer. A `json_schema` is enforced, or the answer is checked against it.",
+    "reasoning": "How much the model should reason, and whether it should summarise its reasoning.",
+    "include": "More in the answer: encrypted reasoning, log probabilities.",
+    "max_output_tokens": "At least 16. Reaching it ends the response as `incomplete`.",
+    "temperature": "Sampling temperature, if the provider takes one.",
+    "top_p": "Nucleus sampling, if the provider takes it.",
+    "presence_penalty": "Above 0, words that were said are said less again; if the provider takes it.",
+    "frequency_penalty": "The same, in proportion to how often a word was said; if the provider takes it.",
+    "top_logprobs": "0 to 20 alternatives for each token, where the provider gives them.",
+    "truncation": "`auto` leaves out the oldest items of an input that does not fit; else that is an error.",
+    "metadata": "Up to 16 pairs, kept with the response.",
+    "service_tier": "Which of the provider's tiers is to answer, where it has some.",
+    "safety_identifier": "Who the end user is, for providers that want to know.",
+    "prompt_cache_key": "Helps providers to find a cached prompt.",
+    "store": "`false`: nothing is written, and the response cannot be read or continued over HTTP.",
+    "background": "Answer at once and work on without the caller. Needs `store`.",
+    "stream": "Answer with server-sent events.",
+    "stream_options": "`include_obfuscation: true` hides the length of words in the size of packets.",
+    "antiphon:chat": "The chat that the response joins, under the one that it continues. Needs `store`.",
+}
+
 
 @cache
-def document() -> bytes:
-    """The document as JSON, the same for every server of this version."""
-    return msgspec.json.encode(_document())
+def document(groups: Sequence[EndpointGroup]) -> bytes:
+    """The document of these groups as JSON, the same for every server of this version."""
+    return msgspec.json.encode(_document(groups))
 
 
-def _document() -> _Schema:
+def _document(groups: Sequence[EndpointGroup]) -> _Schema:
     paths: dict[str, _Schema] = {}
-    for (method, path), operation in OPERATIONS.items():
-        paths.setdefault(path, {})[method.lower()] = _operation(path, operation)
+    described = [(group, endpoint) for group in groups for endpoint in group.endpoints if endpoint.id]
+    for group, endpoint in described:
+        path = endpoint.path.replace("...", "")
+        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(path, group, endpoint)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Antiphon", "version": __version__, "description": _ABOUT},
-        "tags": [{"name": name, "description": about} for name, about in GROUPS.items()],
+        "tags": [{"name": group.name, "description": group.about} for group in groups],
         "security": [{"key": []}, {}],
         "paths": paths,
         "components": {
-            "schemas": _schemas(),
+            "schemas": _schemas([endpoint for _, endpoint in described]),
             "securitySchemes": {
                 "key": {
                     "type": "http",
@@ -151,11 +182,11 @@ def _document() -> _Schema:
     }
 
 
-def _operation(path: str, operation: Operation) -> _Schema:
+def _operation(path: str, group: EndpointGroup, endpoint: Endpoint) -> _Schema:
     described: _Schema = {
-        "operationId": operation.id,
-        "tags": [operation.group],
-        "summary": operation.summary,
+        "operationId": endpoint.id,
+        "tags": [group.name],
+        "summary": endpoint.summary,
         "parameters": [
             *(
                 {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
@@ -169,52 +200,67 @@ def _operation(path: str, operation: Operation) -> _Schema:
                     "description": query.about,
                     "schema": query.schema,
                 }
-                for query in operation.query
+                for query in endpoint.query
             ),
         ],
-        "responses": _answers(operation),
+        "responses": _answers(endpoint, group.uses_store),
     }
-    if operation.about:
-        described["description"] = operation.about
-    if operation.open:
+    if about := endpoint.description:
+        described["description"] = about
+    if endpoint.open:
         described["security"] = []
     else:
         described["parameters"] += [{"$ref": f"#/components/parameters/{name}"} for name, *_ in _HEADERS]
-    if operation.idempotent:
+    if endpoint.idempotent:
         described["parameters"].append({"$ref": f"#/components/parameters/{_KEY}"})
-    if operation.body is not None:
-        body = {operation.body_type: {"schema": {**_ref(operation.body), **operation.narrows}}}
-        described["requestBody"] = {"required": operation.body_required, "content": body}
+    if endpoint.body is not None:
+        body = {endpoint.body_type: {"schema": {**_ref(endpoint.body), **endpoint.narrows}}}
+        described["requestBody"] = {"required": endpoint.body_required, "content": body}
     return described
 
 
-def _answers(operation: Operation) -> _Schema:
+def _answers(endpoint: Endpoint, uses_store: bool) -> _Schema:
     media: _Schema
-    if isinstance(operation.answer, str):
-        media = {operation.answer: {"schema": {"type": "string"}}}
+    if isinstance(endpoint.answer, str):
+        media = {endpoint.answer: {"schema": {"type": "string"}}}
     else:
-        media = {"application/json": {"schema": _ref(operation.answer)}}
-    if operation.streams:
-        media["text/event-stream"] = {"schema": _server_sent_event(operation.stream)}
+        media = {"application/json": {"schema": _ref(endpoint.answer)}}
+    if endpoint.streams:
+        media["text/event-stream"] = {"schema": _server_sent_event(endpoint.stream)}
     answers: _Schema = {"200": {"description": "OK", "content": media}}
-    error = {"application/json": {"schema": _ref(operation.error)}}
-    if operation.empty:
-        answers["204"] = {"description": operation.empty}
-    of_store = () if operation.group == SERVER else (503, 507)
-    of_key = (409,) if operation.idempotent else ()
-    always = {*operation.errors, *of_store, *of_key, *_ALWAYS}
-    for status in operation.errors if operation.open else sorted(always):
+    error = {"application/json": {"schema": _ref(endpoint.error)}}
+    if endpoint.empty:
+        answers["204"] = {"description": endpoint.empty}
+    for status in _error_statuses(endpoint, uses_store):
         phrase = "Overloaded" if status == OVERLOADED else HTTPStatus(status).phrase
         answers[str(status)] = {"description": phrase, "content": error}
-    if operation.id == "readiness":
+    if endpoint.id == "readiness":
         answers["503"] = {"description": "The store does not answer", "content": media}
     for answer in answers.values():
         answer["headers"] = _header_refs(*_ANSWER_HEADERS)
-    if operation.receipts:
+    if endpoint.has_receipts:
         answers["200"]["headers"] |= _header_refs(_RECEIPTS, _TARGET)
-    if operation.idempotent:
+    if endpoint.idempotent:
         answers["200"]["headers"] |= _header_refs(_REPLAYED)
     return answers
+
+
+def _error_statuses(endpoint: Endpoint, uses_store: bool) -> list[int]:
+    """The statuses of the errors that follow from what an endpoint takes and does, and of its own."""
+    if endpoint.open:
+        return []
+    found = {400, 401, 403, 500, 503, *endpoint.errors}
+    if uses_store:
+        found |= {507}
+    if endpoint.idempotent:
+        found |= {409}
+    if endpoint.body is not None:
+        found |= {413, 415}
+    if endpoint.asks_model:
+        found |= {404, 429, 502, 504}
+    if "{" in endpoint.path and not endpoint.empty:
+        found |= {404}
+    return sorted(found)
 
 
 def _header_refs(*names: str) -> _Schema:
@@ -246,8 +292,8 @@ def _ref(struct: type) -> _Schema:
     return {"$ref": _REF.format(name="Item" if struct is AnyItem else struct.__name__)}
 
 
-def _schemas() -> _Schema:
-    used = [t for op in OPERATIONS.values() for t in (op.body, op.answer, op.stream, op.error)]
+def _schemas(endpoints: Sequence[Endpoint]) -> _Schema:
+    used = [t for each in endpoints for t in (each.body, each.answer, each.stream, each.error)]
     wanted = [*dict.fromkeys(t for t in used if isinstance(t, type)), *_UNIONS.values()]
     made, schemas = msgspec.json.schema_components(wanted, ref_template=_REF)
     unions = dict(zip(_UNIONS, made[-len(_UNIONS) :], strict=True))

@@ -2,15 +2,18 @@
 
 from antiphon.bridges.ai_sdk import chats
 from antiphon.bridges.ai_sdk.data_stream import DataStream
-from antiphon.bridges.ai_sdk.request import ChatRequest, decode_chat
+from antiphon.bridges.ai_sdk.request import ChatBody, ChatRequest, decode_chat
 from antiphon.bridges.ai_sdk.ui_stream import UIStream
 from antiphon.bridges.encoder import Encoder, Headers, ServerSentEvents
 from antiphon.bridges.error_paths import at_its_place
 from antiphon.engine.run_state import RunState
 from antiphon.providers.base import UpstreamError
+from antiphon.server.api.objects import Health
 from antiphon.server.chat_protocol import DATA_V1, OPEN_RESPONSES, UI
+from antiphon.server.endpoint import Endpoint, Query
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
+from antiphon.server.routes import info
 from antiphon.server.routes.background import FROM_THE_START, stream_log
 from antiphon.server.streaming import answer_headers, answer_whole, stream_run
 from antiphon.spec.decode import decode_response
@@ -50,14 +53,14 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def resume(gateway: Gateway, exchange: Exchange) -> None:
-    """The answer that a chat is waiting for, from its beginning; 204 when there is none."""
+    """The answer that a chat with `resumable: true` waits for, from its start; 204 when there is none."""
     protocol = _protocol(gateway, exchange)
     if not await _resumed(gateway, exchange, protocol, exchange.params["id"]):
         await exchange.empty()
 
 
 async def resume_v1(gateway: Gateway, exchange: Exchange) -> None:
-    """As AI SDK 4 asks for it; that client takes an empty stream for none, and stumbles over a 204."""
+    """Without a running answer the stream is empty."""
     name = exchange.query("chatId")
     if not name:
         raise wrong("chatId", "`chatId` is missing; send a POST to begin a chat", "missing_field")
@@ -140,3 +143,51 @@ def _encoder(gateway: Gateway, protocol: str, dialect: Dialect, message_id: str 
     if protocol == UI:
         return UIStream(message_id)
     return DataStream() if protocol == DATA_V1 else _OpenResponses(gateway, dialect)
+
+
+_PROTOCOL = Query(
+    "protocol",
+    "The stream: of AI SDK 5 to 7, of AI SDK 4, or of the specification. The header "
+    "`X-Antiphon-Protocol` has the same effect.",
+    {"enum": [UI, DATA_V1, OPEN_RESPONSES]},
+)
+ENDPOINTS = (
+    Endpoint(
+        "POST /api/v1/chat",
+        create,
+        "chatWithAiSdk",
+        "Chat with a front end of the Vercel AI SDK",
+        "Takes what `useChat` of versions 4 to 7 sends, or plain messages, with any parameter of a response "
+        "beside them. The answer is a stream in the protocol that is asked for. The chat is kept under its "
+        "`id`; with `session_id`, or a single `message`, it continues from the store.",
+        body=ChatBody,
+        answer="text/event-stream",
+        query=(_PROTOCOL,),
+        asks_model=True,
+    ),
+    Endpoint(
+        "GET /api/v1/chat",
+        resume_v1,
+        "resumeChatV1",
+        "Resume a stream of AI SDK 4",
+        answer="text/plain",
+        query=(Query("chatId", "The `id` of the chat.", {"type": "string", "minLength": 1}, True), _PROTOCOL),
+    ),
+    Endpoint(
+        "GET /api/v1/chat/{id}/stream",
+        resume,
+        "resumeChat",
+        "Resume a stream",
+        answer="text/event-stream",
+        empty="The chat waits for no answer",
+        query=(_PROTOCOL,),
+    ),
+    Endpoint(
+        "GET /api/v1/chat/health",
+        info.healthz,
+        "chatHealth",
+        "Check that the chat route is up",
+        answer=Health,
+        open=True,
+    ),
+)

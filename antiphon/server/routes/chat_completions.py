@@ -6,6 +6,8 @@ from functools import partial
 from msgspec.structs import replace
 
 from antiphon.bridges.chat_completions import (
+    ChatCompletion,
+    ChatCompletionBody,
     ChatCompletionChunks,
     ReadCompletion,
     encode_completion,
@@ -15,6 +17,7 @@ from antiphon.bridges.chat_completions import (
 from antiphon.bridges.error_paths import with_their_param
 from antiphon.providers.base import UpstreamError
 from antiphon.server.api.objects import DeletedCompletion
+from antiphon.server.endpoint import Endpoint
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.idempotency import create_once
@@ -80,6 +83,7 @@ def _encoder(asked: ReadCompletion) -> ChatCompletionChunks:
 
 
 async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
+    """Any stored response that has ended, told as a chat completion."""
     exchange.context = replace(exchange.context, dialect=OPENAI)
     found = await stored_responses.find(gateway, exchange)
     if found.status in RUNNING:
@@ -91,3 +95,36 @@ async def delete(gateway: Gateway, exchange: Exchange) -> None:
     exchange.context = replace(exchange.context, dialect=OPENAI)
     id = await stored_responses.deleted(gateway, exchange)
     await exchange.answer(encode(DeletedCompletion(id=id)))
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST /v1/chat/completions",
+        create,
+        "createChatCompletion",
+        "Create a chat completion",
+        "OpenAI's older API, for the clients that speak nothing else: any model answers it, with the same "
+        "routes, limits and receipts. The `id` of an answer with `store: true` is that of a response, which "
+        "can be continued. With `stream: true` the answer is a stream of chunks that ends with `[DONE]`.",
+        body=ChatCompletionBody,
+        answer=ChatCompletion,
+        streams=True,
+        stream="A chunk of the completion, or an error, after which nothing follows.",
+        idempotent=True,
+        asks_model=True,
+    ),
+    Endpoint(
+        "GET /v1/chat/completions/{id}",
+        retrieve,
+        "getChatCompletion",
+        "Retrieve a chat completion",
+        answer=ChatCompletion,
+    ),
+    Endpoint(
+        "DELETE /v1/chat/completions/{id}",
+        delete,
+        "deleteChatCompletion",
+        "Delete a chat completion",
+        answer=DeletedCompletion,
+    ),
+)

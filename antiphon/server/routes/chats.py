@@ -9,6 +9,7 @@ from antiphon.server.api.objects import (
     ChatResponseList,
     DeletedChat,
 )
+from antiphon.server.endpoint import LIMIT, Endpoint, Query, after
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.json_body import json_body
@@ -26,7 +27,7 @@ from antiphon.wires.worker_thread import in_worker_thread
 _MOST_SEARCHED = 200
 
 
-async def listed_chats(gateway: Gateway, exchange: Exchange) -> None:
+async def list_chats(gateway: Gateway, exchange: Exchange) -> None:
     """The one that changed last comes first."""
     paging, search = Paging.of(exchange), exchange.query("search") or ""
     if len(search) > _MOST_SEARCHED:
@@ -42,6 +43,9 @@ async def listed_chats(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
+    """With `current`, a response that is in no chat yet becomes its newest, and all that it continues
+    comes with it.
+    """
     body = await json_body(gateway, exchange, ChatEditBody, optional=True)
     tenant, now = exchange.context.tenant, gateway.engine.clock()
     id = ids.new_id(ids.CHAT)
@@ -73,7 +77,7 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def update(gateway: Gateway, exchange: Exchange) -> None:
-    """Rename, pin, or go on from another response."""
+    """Renames it, pins it, or moves it to another branch. What is left out stays."""
     body = await json_body(gateway, exchange, ChatEditBody, optional=True)
     tenant, id = exchange.context.tenant, exchange.params["id"]
     if body.current is not None:
@@ -103,7 +107,9 @@ async def delete(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def responses(gateway: Gateway, exchange: Exchange) -> None:
-    """The tree, each response after the one that it continues."""
+    """The whole tree, each response after the one that it continues. The way from the beginning to
+    `current` is what a reader sees; responses with the same `previous_response_id` are branches.
+    """
     paging, id = Paging.of(exchange), exchange.params["id"]
     try:
         page = await gateway.store.chat_nodes(
@@ -160,3 +166,50 @@ def _node(node: ChatNode) -> ChatResponse:
         error=response.error,
         incomplete_details=response.incomplete_details,
     )
+
+
+_PAGING = (after("chat or the response"), LIMIT)
+_SEARCH = Query(
+    "search",
+    "Only chats with all of these words, or beginnings of words, in their title and texts.",
+    {"type": "string", "maxLength": _MOST_SEARCHED},
+)
+ENDPOINTS = (
+    Endpoint(
+        "GET /v1/antiphon/chats",
+        list_chats,
+        "listChats",
+        "List or search chats",
+        answer=ChatList,
+        query=(*_PAGING, _SEARCH),
+    ),
+    Endpoint(
+        "POST /v1/antiphon/chats",
+        create,
+        "createChat",
+        "Create a chat",
+        body=ChatEditBody,
+        body_required=False,
+        answer=ChatObject,
+        errors=(404,),
+    ),
+    Endpoint("GET /v1/antiphon/chats/{id}", retrieve, "getChat", "Retrieve a chat", answer=ChatObject),
+    Endpoint(
+        "POST /v1/antiphon/chats/{id}",
+        update,
+        "updateChat",
+        "Update a chat",
+        body=ChatEditBody,
+        body_required=False,
+        answer=ChatObject,
+    ),
+    Endpoint("DELETE /v1/antiphon/chats/{id}", delete, "deleteChat", "Delete a chat", answer=DeletedChat),
+    Endpoint(
+        "GET /v1/antiphon/chats/{id}/responses",
+        responses,
+        "listChatResponses",
+        "List the responses of a chat",
+        answer=ChatResponseList,
+        query=_PAGING,
+    ),
+)

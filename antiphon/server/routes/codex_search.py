@@ -4,6 +4,7 @@ from contextlib import suppress
 
 from antiphon.engine.attempt import open_run
 from antiphon.server.api.objects import StandaloneSearchAnswer
+from antiphon.server.endpoint import Endpoint
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.json_body import json_body
@@ -18,6 +19,9 @@ _SEARCH = Opaque.make(type="web_search")
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
+    """Searches that Codex makes beside its responses, with `supports_standalone_web_search`. A failure
+    is described in `output`, for the model.
+    """
     body = await json_body(gateway, exchange, StandaloneSearchBody)
     exchange.watch()
     tool, context = gateway.engine.hosted.tools["web_search"], exchange.context
@@ -37,3 +41,15 @@ def _said(body: StandaloneSearchBody) -> list[Item]:
     with suppress(SpecError):  # it only says which addresses were named
         return decode_items(encode(body.input or []))
     return []
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST /v1/alpha/search",
+        create,
+        "createSearch",
+        "Create a web search of Codex",
+        body=StandaloneSearchBody,
+        answer=StandaloneSearchAnswer,
+    ),
+)

@@ -4,6 +4,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from antiphon.server.api.file_objects import ContainerBody, ContainerFile, ContainerFileList, ContainerObject
+from antiphon.server.endpoint import Endpoint
 from antiphon.server.exchange import Exchange
 from antiphon.server.file_body import send_file
 from antiphon.server.gateway import Gateway
@@ -18,6 +19,9 @@ _NOT_A_PAGE = ((b"content-disposition", b"attachment"), (b"x-content-type-option
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
+    """For code that a model will run, with copies of uploaded files. A tool names it: `{"type":
+    "code_interpreter", "container": "cntr_…"}`.
+    """
     tool, tenant, now = _tool(gateway), exchange.context.tenant, gateway.engine.clock()
     body = await json_body(gateway, exchange, ContainerBody, optional=True)
     files = await tool.uploaded(tenant, body.file_ids, "file_ids")
@@ -33,6 +37,7 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def list_files(gateway: Gateway, exchange: Exchange) -> None:
+    """What code that a model has run keeps from one call to the next."""
     container = exchange.params["id"]
     files = [
         ContainerFile(
@@ -48,7 +53,7 @@ async def list_files(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def content(gateway: Gateway, exchange: Exchange) -> None:
-    """The bytes of a file; never as a page that a browser would show, for a model has written it."""
+    # As an attachment: a model has written the bytes, and a browser must not show them as a page.
     file = listed(_found(gateway, exchange)).get(exchange.params["item"])
     if file is None:
         raise _missing(f"there is no file {exchange.params['item']!r} in this container")
@@ -74,3 +79,31 @@ def _tool(gateway: Gateway) -> CodeInterpreter:
 
 def _missing(message: str) -> SpecError:
     return SpecError(ErrorPayload("not_found", message, code="not_found"), 404)
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST /v1/containers",
+        create,
+        "createContainer",
+        "Create a container",
+        body=ContainerBody,
+        body_required=False,
+        answer=ContainerObject,
+        errors=(404, 429),
+    ),
+    Endpoint(
+        "GET /v1/containers/{id}/files",
+        list_files,
+        "listContainerFiles",
+        "List the files of a container",
+        answer=ContainerFileList,
+    ),
+    Endpoint(
+        "GET /v1/containers/{id}/files/{item}/content",
+        content,
+        "getContainerFile",
+        "Retrieve the content of a file in a container",
+        answer="application/octet-stream",
+    ),
+)

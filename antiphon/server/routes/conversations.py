@@ -4,7 +4,14 @@ import msgspec
 
 from antiphon.engine.context import identified
 from antiphon.engine.saving import stored
-from antiphon.server.api.objects import ConversationBody, ConversationObject, DeletedConversation
+from antiphon.server.api.objects import (
+    AnyItem,
+    ConversationBody,
+    ConversationObject,
+    DeletedConversation,
+    ItemList,
+)
+from antiphon.server.endpoint import LIMIT, ORDER, Endpoint, after
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.paging import Paging, listed, unknown_cursor, whole
@@ -44,7 +51,7 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def update(gateway: Gateway, exchange: Exchange) -> None:
-    """The metadata that is given replaces what was there."""
+    """The metadata that is sent replaces what was there."""
     body = await exchange.decoded(_read_metadata, gateway.config.server.body_limit)
     id = exchange.params["id"]
     if not await gateway.store.set_metadata(exchange.context.tenant, id, encode(body.metadata or {})):
@@ -53,6 +60,7 @@ async def update(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def delete(gateway: Gateway, exchange: Exchange) -> None:
+    """Its items go with it; responses that were created in it stay."""
     id = exchange.params["id"]
     if not await gateway.store.delete_conversation(exchange.context.tenant, id):
         raise _missing(id)
@@ -78,6 +86,9 @@ async def items(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def add_items(gateway: Gateway, exchange: Exchange) -> None:
+    """They go to its end. Items are checked as the input of a response is, and given ids where they
+    have none.
+    """
     _, items, encoded = await _body(gateway, exchange)
     if not items:
         raise wrong("items", "send at least one item", "missing_field")
@@ -105,7 +116,7 @@ async def item(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def delete_item(gateway: Gateway, exchange: Exchange) -> None:
-    """As the SDKs expect it, what comes back is the conversation."""
+    """The answer is the conversation."""
     conversation, item = await _find(gateway, exchange), exchange.params["item"]
     if not await gateway.store.delete_conversation_item(exchange.context.tenant, conversation.id, item):
         raise _missing_item(item)
@@ -178,3 +189,65 @@ def _missing_item(id: str) -> SpecError:
 def _twice(conflict: StoreConflict) -> SpecError:
     message = f"{conflict} Leave out the ids of new items, and one is made for each."
     return wrong("items", message, "duplicate_item")
+
+
+_PAGING = (after("item"), LIMIT, ORDER)
+ENDPOINTS = (
+    Endpoint(
+        "POST /v1/conversations",
+        create,
+        "createConversation",
+        "Create a conversation",
+        body=ConversationBody,
+        body_required=False,
+        answer=ConversationObject,
+    ),
+    Endpoint(
+        "GET /v1/conversations/{id}",
+        retrieve,
+        "getConversation",
+        "Retrieve a conversation",
+        answer=ConversationObject,
+    ),
+    Endpoint(
+        "POST /v1/conversations/{id}",
+        update,
+        "updateConversation",
+        "Update a conversation",
+        body=ConversationBody,
+        narrows={"required": ["metadata"], "properties": {"metadata": {"type": "object"}}},
+        answer=ConversationObject,
+    ),
+    Endpoint(
+        "DELETE /v1/conversations/{id}",
+        delete,
+        "deleteConversation",
+        "Delete a conversation",
+        answer=DeletedConversation,
+    ),
+    Endpoint(
+        "GET /v1/conversations/{id}/items",
+        items,
+        "listItems",
+        "List the items of a conversation",
+        answer=ItemList,
+        query=_PAGING,
+    ),
+    Endpoint(
+        "POST /v1/conversations/{id}/items",
+        add_items,
+        "addItems",
+        "Add items to a conversation",
+        body=ConversationBody,
+        narrows={"required": ["items"], "properties": {"items": {"minItems": 1}}},
+        answer=ItemList,
+    ),
+    Endpoint("GET /v1/conversations/{id}/items/{item}", item, "getItem", "Retrieve an item", answer=AnyItem),
+    Endpoint(
+        "DELETE /v1/conversations/{id}/items/{item}",
+        delete_item,
+        "deleteItem",
+        "Delete an item",
+        answer=ConversationObject,
+    ),
+)

@@ -4,8 +4,14 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from antiphon.bridges.chat_completions.embeddings import encode_embeddings, read_embedding
+from antiphon.bridges.chat_completions.embeddings import (
+    EmbeddingBody,
+    EmbeddingList,
+    encode_embeddings,
+    read_embedding,
+)
 from antiphon.engine.embeddings import embed
+from antiphon.server.endpoint import Endpoint
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.streaming import answer_headers
@@ -28,3 +34,17 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
     is_large = sum(map(len, found.vectors)) > LARGE
     body = await in_worker_thread(told) if is_large else told()
     await exchange.answer(body, headers=answer_headers(turn.receipts))
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST /v1/embeddings",
+        create,
+        "createEmbeddings",
+        "Create embeddings",
+        "Vectors of texts, from the providers that give them; a model of another provider is a 404.",
+        body=EmbeddingBody,
+        answer=EmbeddingList,
+        asks_model=True,
+    ),
+)

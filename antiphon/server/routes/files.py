@@ -6,8 +6,9 @@ from typing import get_args
 from urllib.parse import quote
 
 from antiphon.bridges.messages.errors import speaks_messages
-from antiphon.server.api.file_objects import DeletedFile, FileList, FileObject, FilePurpose
+from antiphon.server.api.file_objects import DeletedFile, FileForm, FileList, FileObject, FilePurpose
 from antiphon.server.api.messages import DeletedMessagesFile
+from antiphon.server.endpoint import LIMIT, ORDER, Endpoint, Query, after
 from antiphon.server.exchange import Exchange
 from antiphon.server.file_body import send_file
 from antiphon.server.forms import Form, read_form
@@ -24,7 +25,10 @@ _SECONDS = range(3600, 2592001)
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
-    """A form: the file goes to the disk as it comes."""
+    """A form (`multipart/form-data`) with the file and its purpose; with `expires_after[anchor]`
+    (`created_at`) and `expires_after[seconds]` it expires. A request names the file as `{"type":
+    "input_file", "file_id": …}`.
+    """
     library, tenant, now = gateway.library, exchange.context.tenant, gateway.engine.clock()
     async with library.receiving(tenant) as (incoming, slot):
 
@@ -41,7 +45,7 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
     await _answer(exchange, kept)
 
 
-async def listed(gateway: Gateway, exchange: Exchange) -> None:
+async def list_files(gateway: Gateway, exchange: Exchange) -> None:
     if _speaks_messages(exchange):
         await exchange.answer(encode(await messages_files.file_page(gateway, exchange)))
         return
@@ -64,7 +68,7 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def content(gateway: Gateway, exchange: Exchange) -> None:
-    """The bytes, never as a page that a browser would show."""
+    # As an attachment: a browser must not show the bytes as a page.
     file = await _find(gateway, exchange)
     name = quote(file.filename, safe="")
     headers = (
@@ -78,6 +82,7 @@ async def content(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def delete(gateway: Gateway, exchange: Exchange) -> None:
+    """It is taken out of all vector stores, too."""
     id = exchange.params["id"]
     if not await gateway.library.delete(exchange.context.tenant, id):
         raise missing_file(id)
@@ -133,3 +138,35 @@ def _shown(file: UploadedFile) -> FileObject:
         filename=file.filename,
         purpose=file.purpose,
     )
+
+
+_PAGING = (after("one"), LIMIT, ORDER)
+ENDPOINTS = (
+    Endpoint(
+        "POST /v1/files",
+        create,
+        "createFile",
+        "Create a file",
+        body=FileForm,
+        body_type="multipart/form-data",
+        answer=FileObject,
+        errors=(429,),
+    ),
+    Endpoint(
+        "GET /v1/files",
+        list_files,
+        "listFiles",
+        "List files",
+        answer=FileList,
+        query=(Query("purpose", "Only files of this purpose.", {"type": "string"}), *_PAGING),
+    ),
+    Endpoint("GET /v1/files/{id}", retrieve, "getFile", "Retrieve a file", answer=FileObject),
+    Endpoint("DELETE /v1/files/{id}", delete, "deleteFile", "Delete a file", answer=DeletedFile),
+    Endpoint(
+        "GET /v1/files/{id}/content",
+        content,
+        "getFileContent",
+        "Get the content of a file",
+        answer="application/octet-stream",
+    ),
+)

@@ -1,15 +1,16 @@
 """`POST /api/hashbrown`: the back end of Hashbrown's chat, for its React and Angular clients."""
 
 import logging
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
 from antiphon.bridges.error_paths import at_its_place
 from antiphon.bridges.hashbrown import CONTENT_TYPE, Frames, Thread, unknown_thread
 from antiphon.engine.failures import Problem, problem_of
 from antiphon.providers.base import UpstreamError
+from antiphon.server.endpoint import Endpoint, queries
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.streaming import stream_run
@@ -36,10 +37,22 @@ _NAMES = {"tool_choice": "toolChoice", "text.format": "responseFormat", "instruc
 class HashbrownOptions(Struct):
     """What the query of a request can choose."""
 
-    dialect: frames.FrameDialect = "generation"
-    threads: Literal["on", "off"] = "on"
-    content_filter: frames.ContentFilter = "failed"
-    preserve_chunk_boundaries: Literal["on", "off"] = "off"
+    dialect: Annotated[
+        frames.FrameDialect,
+        Meta(description="`generation` for the released client, or the events themselves."),
+    ] = "generation"
+    threads: Annotated[
+        Literal["on", "off"],
+        Meta(description="`off`: nothing is kept, and the client sends the whole history."),
+    ] = "on"
+    content_filter: Annotated[
+        frames.ContentFilter,
+        Meta(description="How `open-responses` ends an answer that a filter cut short."),
+    ] = "failed"
+    preserve_chunk_boundaries: Annotated[
+        Literal["on", "off"],
+        Meta(description="`on`: a chunk of the upstream without words is a delta without words."),
+    ] = "off"
 
     @classmethod
     def of(cls, exchange: Exchange) -> "HashbrownOptions":
@@ -143,3 +156,19 @@ async def _answer_failure(exchange: Exchange, choice: HashbrownOptions, problem:
 
 async def _answer_frames(exchange: Exchange, body: bytes) -> None:
     await exchange.answer(body, content_type=CONTENT_TYPE, headers=[(b"cache-control", b"no-cache")])
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST /api/hashbrown",
+        chat,
+        "chatWithHashbrown",
+        "Chat with Hashbrown's client",
+        "The answer is a stream of frames: four bytes with the length, then a JSON object. With a `threadId` "
+        "the thread continues from the store; `load-thread` reads it. What goes wrong is a frame, the last.",
+        body=HashbrownBody,
+        answer="application/octet-stream",
+        query=queries(HashbrownOptions),
+        receipts=True,
+    ),
+)

@@ -1,4 +1,4 @@
-"""Models, health, audit report, and the description of the API."""
+"""Models, health, the state of the routes, the audit report, and the pages of the API."""
 
 import asyncio
 import hashlib
@@ -12,9 +12,20 @@ from antiphon.bridges.messages.picker_names import model_of
 from antiphon.catalogue import ModelInfo
 from antiphon.catalogue.codex import CodexModel, codex_catalogue
 from antiphon.config import Target, UnknownModel
+from antiphon.engine.routing.routes import Routes
 from antiphon.providers.base import Provider
-from antiphon.server.api import openapi as description
-from antiphon.server.api.objects import Health, ModelDetails, ModelList, ModelObject, Readiness
+from antiphon.server.api.objects import (
+    AuditReport,
+    Health,
+    ModelDetails,
+    ModelList,
+    ModelObject,
+    Readiness,
+    RouteList,
+    RouteStatus,
+    TargetStatus,
+)
+from antiphon.server.endpoint import Endpoint
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.routes.messages_models import model_object, model_page
@@ -47,7 +58,10 @@ _DOCS_HEADERS: Headers = (
 
 
 async def models(gateway: Gateway, exchange: Exchange) -> None:
-    """Every model; in the shape of the Messages API, or of Codex's catalogue, for who asks for that."""
+    """The configured names, then `PROVIDER/model` for what each provider lists. `antiphon:model` has
+    what is known of each: window, limits, what it takes, and prices; null is unknown. With
+    `client_version` (Codex) they come as `models` in the shape of its catalogue, with an `ETag`.
+    """
     found = await _served(gateway, exchange)
     if exchange.query("client_version") is not None:
         await _codex_models(gateway, exchange, found)
@@ -96,6 +110,7 @@ async def _codex_models(gateway: Gateway, exchange: Exchange, found: dict[str, T
 
 
 async def model(gateway: Gateway, exchange: Exchange) -> None:
+    """The id may have slashes in it."""
     id = exchange.params["id"]
     is_asked_so = speaks_messages(exchange.head.path, exchange.head.headers)
     if is_asked_so:
@@ -125,7 +140,9 @@ async def healthz(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def readyz(gateway: Gateway, exchange: Exchange) -> None:
-    """Ready as long as the store answers; a model that is not loaded is loaded by its first request."""
+    """The server is ready when its store answers. Lists which models are loaded; one that is not is
+    loaded by its first request.
+    """
     try:
         async with asyncio.timeout(_PATIENCE):
             await gateway.store.get("", "resp_")
@@ -144,11 +161,10 @@ async def readyz(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def audit(gateway: Gateway, exchange: Exchange) -> None:
+    """How many streams and answers this worker has audited, as `[server] audit` asks for, and how often
+    each rule of the protocol was broken.
+    """
     await exchange.answer(encode(gateway.audits.report(exchange.context)))
-
-
-async def openapi(gateway: Gateway, exchange: Exchange) -> None:
-    await exchange.answer(description.document())
 
 
 async def docs(gateway: Gateway, exchange: Exchange) -> None:
@@ -202,3 +218,70 @@ def _state(provider: Provider) -> str:
 @cache
 def _file(name: str) -> bytes:
     return files("antiphon.server").joinpath(name).read_bytes()
+
+
+async def routes(gateway: Gateway, exchange: Exchange) -> None:
+    """Every name that has several targets, with the state of each: whether it is asked or rests after
+    failures, and how fast it is.
+    """
+    await exchange.answer(encode(route_list(gateway.engine.routes)))
+
+
+def route_list(routes: Routes) -> RouteList:
+    return RouteList(
+        data=[
+            RouteStatus(
+                name=one.route.name,
+                strategy=one.route.settings.strategy,
+                on_cut=one.route.settings.on_cut,
+                targets=[_status(routes, target) for target in one.route.targets],
+                context_window_fallback=_status(routes, one.route.spare) if one.route.spare else None,
+            )
+            for one in routes
+        ]
+    )
+
+
+def _status(routes: Routes, target: Target) -> TargetStatus:
+    state, now = routes.states[target], routes.clock()
+    breaker, estimates = state.breaker, state.estimates
+    is_known = target.provider in routes.providers
+    return TargetStatus(
+        target=str(target),
+        state=breaker.state(now) if is_known else "disabled",
+        probing=breaker.is_probed(now),
+        failures=int(breaker.failures),
+        reopens_in=round(max(0.0, breaker.reopens_at - now), 1) if breaker.reopens_at else None,
+        retries_left=state.budget.left(now),
+        time_to_first_token=_known(estimates.first_token, 4),
+        tokens_per_second=_known(estimates.speed, 1),
+        requests=state.budget.requests,
+        errors=int(state.errors),
+    )
+
+
+def _known(number: float, digits: int) -> float | None:
+    """An estimate of 0 is none."""
+    return round(number, digits) if number else None
+
+
+ENDPOINTS = (
+    Endpoint("GET /v1/models", models, "listModels", "List models", answer=ModelList),
+    Endpoint("GET /v1/models/{id...}", model, "getModel", "Retrieve a model", answer=ModelObject),
+    Endpoint("GET /v1/audit", audit, "audit", "Get the audit report", answer=AuditReport),
+    Endpoint("GET /v1/antiphon/routes", routes, "listRoutes", "List routes", answer=RouteList),
+    Endpoint(
+        "GET /api/hello",
+        healthz,
+        "hello",
+        "Check liveness, for clients that ask here",
+        answer=Health,
+        open=True,
+    ),
+    Endpoint("GET /healthz", healthz, "health", "Check liveness", answer=Health, open=True),
+    Endpoint("GET /readyz", readyz, "readiness", "Check readiness", answer=Readiness, open=True),
+    Endpoint("GET /docs", docs, "page", "Get this description as a page", answer="text/html", open=True),
+    Endpoint(
+        "GET /favicon.svg", favicon, "icon", "Get the icon of the page", answer="image/svg+xml", open=True
+    ),
+)

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from antiphon.bridges.encoder import Headers
 from antiphon.bridges.error_paths import with_their_param
 from antiphon.bridges.finish_reasons import is_cancelled
-from antiphon.bridges.messages.errors import request_id_header
+from antiphon.bridges.messages.body import MessagesBody
+from antiphon.bridges.messages.errors import MessagesErrorBody, request_id_header
 from antiphon.bridges.messages.message import untold, whole
 from antiphon.bridges.messages.request import ReadMessages, read_counted, read_messages
 from antiphon.bridges.messages.searches import SEARCH
@@ -18,7 +19,8 @@ from antiphon.engine import token_counts
 from antiphon.engine.capabilities import estimated_tokens
 from antiphon.engine.token_counts import turn_to_count
 from antiphon.providers.base import Turn, UpstreamError
-from antiphon.server.api.messages import MessageTokens
+from antiphon.server.api.messages import MessageEvent, MessageObject, MessageTokens
+from antiphon.server.endpoint import Endpoint
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.idempotency import create_once
@@ -101,7 +103,9 @@ def _encoder(exchange: Exchange, asked: ReadMessages, ending: Callable[[], Finis
 
 
 async def count_tokens(gateway: Gateway, exchange: Exchange) -> None:
-    """As exactly as the provider can tell, else an estimate."""
+    """Nothing is generated. Where the provider cannot count, the number is an estimate: a token for
+    four characters, and 1,600 for each picture or file.
+    """
     asked = await exchange.decoded(_reader(exchange, read_counted), gateway.config.server.body_limit)
     try:
         run = exchange.new_run(gateway, "input_tokens", _MESSAGES)
@@ -135,3 +139,39 @@ def _estimate(turn: Turn) -> int:
     parts = [part for item in turn.items for part in parts_of(item)[1]]
     pictures = sum(isinstance(part, InputImage | InputFile) for part in parts)
     return estimated_tokens(turn) + _OF_A_PICTURE * pictures
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST /v1/messages",
+        create,
+        "createMessage",
+        "Create a message",
+        "The body and the answer are those of the Messages API, plain or streamed. The run is stored: with "
+        "`resp_` in the place of `msg_` the message's id is that of a response, which `POST /v1/responses` "
+        "can continue, and `thread` continues it here. Fields and betas that are not known are carried to "
+        "providers of the same API.",
+        body=MessagesBody,
+        answer=MessageObject,
+        streams=True,
+        stream=MessageEvent,
+        error=MessagesErrorBody,
+        idempotent=True,
+        asks_model=True,
+        errors=(402, 529),
+    ),
+    Endpoint(
+        "POST /v1/messages/count_tokens",
+        count_tokens,
+        "countMessageTokens",
+        "Count the tokens of a message",
+        body=MessagesBody,
+        answer=MessageTokens,
+        error=MessagesErrorBody,
+        errors=(
+            404,
+            502,
+            504,
+        ),
+    ),
+)

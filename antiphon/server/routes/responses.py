@@ -1,25 +1,32 @@
-"""`POST /v1/responses` and `POST /v1/responses/input_tokens`."""
+"""What makes responses: `POST /v1/responses`, and the token count and the compaction below it."""
 
 from functools import partial
 
 from msgspec.structs import replace
 
 from antiphon.bridges.encoder import ServerSentEvents
+from antiphon.engine import compaction
 from antiphon.engine.token_counts import count_tokens, turn_to_count
 from antiphon.server.api.objects import InputTokens
+from antiphon.server.endpoint import Endpoint
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.idempotency import create_once
 from antiphon.server.routes import background, stored_responses
-from antiphon.server.streaming import answer_whole, stream_run
+from antiphon.server.streaming import answer_headers, answer_whole, stream_run
 from antiphon.spec.codec import encode
-from antiphon.spec.decode import decode_request
+from antiphon.spec.decode import decode_compact_request, decode_request
 from antiphon.spec.errors import ErrorPayload, SpecError
-from antiphon.spec.request import Request
+from antiphon.spec.request import CompactRequest, Request
+from antiphon.spec.response import CompactResource, Response
 from antiphon.store import StoredResponse
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
+    """With `stream: true` the answer is a stream of server-sent events that ends with `[DONE]`. With
+    `background: true` it comes at once, as `queued`, and the work goes on without the caller. The same
+    path takes a WebSocket, on which every message of type `response.create` is one turn.
+    """
     skipped: list[str] = []
     decode = (
         partial(decode_request, skipped=skipped) if exchange.context.dialect.is_lenient else decode_request
@@ -68,6 +75,7 @@ async def _repeat(gateway: Gateway, exchange: Exchange, request: Request, found:
 
 
 async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
+    """Nothing is generated. A provider that cannot count exactly is a 400."""
     request = await exchange.decoded(decode_request, gateway.config.server.body_limit)
     exchange.context.dialect.check_words(request)
     run = exchange.new_run(gateway, "input_tokens")
@@ -78,3 +86,55 @@ async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
         message = f"the provider {run.target.provider!r} cannot count tokens without answering"
         raise SpecError(ErrorPayload("invalid_request", message, code="unsupported", param="model"), 400)
     await exchange.answer(encode(InputTokens(input_tokens=count)))
+
+
+async def compact(gateway: Gateway, exchange: Exchange) -> None:
+    """The model summarises the conversation. The summary comes back sealed in a `compaction` item,
+    which only this gateway can open, and takes the place of what it sums up.
+    """
+    request = await exchange.decoded(decode_compact_request, gateway.config.server.body_limit)
+    exchange.watch()
+    run = await compaction.start(gateway.engine, request, exchange.new_run(gateway, "compaction"))
+    gateway.begin(run)
+    try:
+        resource = await compaction.finish(gateway.engine, run)
+        resource.usage = exchange.context.dialect.usage(resource.usage)
+        body = encode(resource)
+        await exchange.answer(body, headers=answer_headers(run.turn.receipts))
+        gateway.audits.answer(body, (), exchange.context)
+    finally:
+        gateway.end(run)
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST /v1/responses",
+        create,
+        "createResponse",
+        "Create a response",
+        body=Request,
+        answer=Response,
+        streams=True,
+        idempotent=True,
+        asks_model=True,
+    ),
+    Endpoint(
+        "POST /v1/responses/compact",
+        compact,
+        "compact",
+        "Compact a conversation",
+        body=CompactRequest,
+        answer=CompactResource,
+        receipts=True,
+        errors=(404, 502),
+    ),
+    Endpoint(
+        "POST /v1/responses/input_tokens",
+        input_tokens,
+        "countInputTokens",
+        "Count input tokens",
+        body=Request,
+        answer=InputTokens,
+        errors=(404,),
+    ),
+)

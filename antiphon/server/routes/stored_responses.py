@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from antiphon.bridges.encoder import Encoder, Headers
 from antiphon.engine import obfuscation
 from antiphon.engine.request_context import RequestContext
-from antiphon.server.api.objects import BrokenRule, DeletedResponse, ResponseAudit
+from antiphon.server.api.objects import BrokenRule, DeletedResponse, ItemList, ResponseAudit
+from antiphon.server.endpoint import LIMIT, ORDER, Endpoint, Query, after
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.paging import Paging, listed, unknown_cursor
@@ -40,6 +41,10 @@ class _Named(Struct):
 
 
 async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
+    """With `stream=true`, the events of a background response: those logged so far, then those still to
+    come, spelled as for the caller who created it. It does not matter which connection or which worker
+    has sent the earlier ones.
+    """
     found = await find(gateway, exchange)
     if (exchange.query("stream") or "").lower() not in ("true", "1"):
         await answer(gateway, exchange, found)
@@ -60,6 +65,9 @@ async def follow(
 
 
 async def delete(gateway: Gateway, exchange: Exchange) -> None:
+    """A background response that still runs is cancelled first. Responses that continue this one keep
+    their context.
+    """
     await exchange.answer(encode(DeletedResponse(id=await deleted(gateway, exchange))))
 
 
@@ -74,6 +82,9 @@ async def deleted(gateway: Gateway, exchange: Exchange) -> str:
 
 
 async def cancel(gateway: Gateway, exchange: Exchange) -> None:
+    """Only one that runs in the background. It ends as `incomplete`, reason `cancelled`, with the
+    output so far. One that has ended stays as it is.
+    """
     found: StoredResponse | None = await find(gateway, exchange)
     assert found is not None
     if not found.background:
@@ -87,7 +98,7 @@ async def cancel(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def input_items(gateway: Gateway, exchange: Exchange) -> None:
-    """Everything that the model was given, the earlier turns of a chain included."""
+    """All items that the model was given, the earlier turns of its chain included."""
     paging, id = Paging.of(exchange), exchange.params["id"]
     context = await gateway.store.context(exchange.context.tenant, id)
     if context is None:
@@ -98,7 +109,9 @@ async def input_items(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def audit(gateway: Gateway, exchange: Exchange) -> None:
-    """The Auditor's verdict on the event log; one that still grows is judged as far as it goes."""
+    """Holds the logged events of a background response to the rules of the protocol, whether or not
+    `[server] audit` has chosen it. While it runs, the events so far are judged.
+    """
     found, tenant = await find(gateway, exchange), exchange.context.tenant
     if not found.background:
         error = invalid_request("only a background response keeps its events, and they are what is audited")
@@ -235,3 +248,45 @@ def _shown(item: Item, caller: RequestContext, asked: frozenset[str]) -> Item | 
     if kind is None:
         return None
     return item.replace(type=kind) if isinstance(item, Opaque) and item.type != kind else item
+
+
+_RESUMING = (
+    Query("stream", "Send the events instead of the response.", {"type": "boolean", "default": False}),
+    Query(
+        "starting_after",
+        "With `stream`: only events with a `sequence_number` above this one.",
+        {"type": "integer", "minimum": 0},
+    ),
+)
+ENDPOINTS = (
+    Endpoint(
+        "GET /v1/responses/{id}",
+        retrieve,
+        "getResponse",
+        "Retrieve a response, or resume its stream",
+        answer=Response,
+        query=_RESUMING,
+        streams=True,
+    ),
+    Endpoint(
+        "DELETE /v1/responses/{id}", delete, "deleteResponse", "Delete a response", answer=DeletedResponse
+    ),
+    Endpoint(
+        "POST /v1/responses/{id}/cancel", cancel, "cancelResponse", "Cancel a response", answer=Response
+    ),
+    Endpoint(
+        "GET /v1/responses/{id}/input_items",
+        input_items,
+        "listInputItems",
+        "List input items",
+        answer=ItemList,
+        query=(after("item"), LIMIT, ORDER),
+    ),
+    Endpoint(
+        "GET /v1/antiphon/audit/{id}",
+        audit,
+        "auditResponse",
+        "Get the verdict on a response",
+        answer=ResponseAudit,
+    ),
+)

@@ -7,6 +7,7 @@ import msgspec
 
 from antiphon.engine.attempt import open_run
 from antiphon.server.api import file_objects as objects
+from antiphon.server.endpoint import LIMIT, ORDER, Endpoint, Query, after
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.json_body import json_body
@@ -35,6 +36,7 @@ _LONGEST_QUERY = 4096
 
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
+    """Files that are named are read before the answer comes."""
     body = await json_body(gateway, exchange, objects.VectorStoreBody, optional=True)
     tenant, now = exchange.context.tenant, gateway.engine.clock()
     chunking = chunking_of(body.chunking_strategy, "chunking_strategy")
@@ -61,7 +63,7 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
     await _answer(exchange, await gateway.store.vector_store(tenant, made.id) or made)
 
 
-async def listed(gateway: Gateway, exchange: Exchange) -> None:
+async def list_stores(gateway: Gateway, exchange: Exchange) -> None:
     paging = Paging.of(exchange)
     try:
         page = await gateway.store.vector_stores(
@@ -78,6 +80,7 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def update(gateway: Gateway, exchange: Exchange) -> None:
+    """Its name, metadata and expiry. What is left out stays."""
     body = await json_body(gateway, exchange, objects.VectorStoreBody, optional=True)
     found, now = await _find(gateway, exchange), int(gateway.engine.clock())
     for name in ("file_ids", "chunking_strategy"):
@@ -97,6 +100,7 @@ async def update(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def delete(gateway: Gateway, exchange: Exchange) -> None:
+    """Its files stay."""
     id = exchange.params["id"]
     if not await gateway.store.delete_vector_store(exchange.context.tenant, id):
         raise missing_store(id)
@@ -104,7 +108,7 @@ async def delete(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def add_file(gateway: Gateway, exchange: Exchange) -> None:
-    """The file is read before the answer is given, so that the answer says what came of it."""
+    """It is read and cut into chunks before the answer comes; `status` says whether that was possible."""
     body = await json_body(gateway, exchange, objects.VectorStoreFileBody)
     store, now = await _find(gateway, exchange), gateway.engine.clock()
     attributes = attributes_of(body.attributes, "attributes")
@@ -149,6 +153,7 @@ async def file(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def remove_file(gateway: Gateway, exchange: Exchange) -> None:
+    """The file itself stays."""
     store, id = await _find(gateway, exchange), exchange.params["item"]
     if not await gateway.store.remove_indexed_file(store.tenant, store.id, id):
         raise missing_file(id)
@@ -156,6 +161,7 @@ async def remove_file(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def search(gateway: Gateway, exchange: Exchange) -> None:
+    """A search in a vector store: by their words and, with an embedding model, by their meaning."""
     body = await json_body(gateway, exchange, objects.VectorStoreSearchBody)
     store, tool = await _find(gateway, exchange), gateway.file_search
     queries = [body.query] if isinstance(body.query, str) else body.query
@@ -248,3 +254,91 @@ def _shown_file(store: str, indexed: IndexedFile) -> objects.VectorStoreFile:
 def _strategy(chunking: Chunking) -> dict[str, Any]:
     sizes = {"max_chunk_size_tokens": chunking.size, "chunk_overlap_tokens": chunking.overlap}
     return {"type": "static", "static": sizes}
+
+
+_PAGING = (after("one"), LIMIT, ORDER)
+ENDPOINTS = (
+    Endpoint(
+        "POST /v1/vector_stores",
+        create,
+        "createVectorStore",
+        "Create a vector store",
+        body=objects.VectorStoreBody,
+        body_required=False,
+        answer=objects.VectorStoreObject,
+        errors=(404,),
+    ),
+    Endpoint(
+        "GET /v1/vector_stores",
+        list_stores,
+        "listVectorStores",
+        "List vector stores",
+        answer=objects.VectorStoreList,
+        query=_PAGING,
+    ),
+    Endpoint(
+        "GET /v1/vector_stores/{id}",
+        retrieve,
+        "getVectorStore",
+        "Retrieve a vector store",
+        answer=objects.VectorStoreObject,
+    ),
+    Endpoint(
+        "POST /v1/vector_stores/{id}",
+        update,
+        "updateVectorStore",
+        "Update a vector store",
+        body=objects.VectorStoreBody,
+        body_required=False,
+        answer=objects.VectorStoreObject,
+    ),
+    Endpoint(
+        "DELETE /v1/vector_stores/{id}",
+        delete,
+        "deleteVectorStore",
+        "Delete a vector store",
+        answer=objects.DeletedVectorStore,
+    ),
+    Endpoint(
+        "POST /v1/vector_stores/{id}/files",
+        add_file,
+        "addVectorStoreFile",
+        "Add a file to a vector store",
+        body=objects.VectorStoreFileBody,
+        answer=objects.VectorStoreFile,
+    ),
+    Endpoint(
+        "GET /v1/vector_stores/{id}/files",
+        files,
+        "listVectorStoreFiles",
+        "List the files of a vector store",
+        answer=objects.VectorStoreFileList,
+        query=(
+            Query("filter", "Only files with this status.", {"enum": ["completed", "failed"]}),
+            *_PAGING,
+        ),
+    ),
+    Endpoint(
+        "GET /v1/vector_stores/{id}/files/{item}",
+        file,
+        "getVectorStoreFile",
+        "Retrieve a file of a vector store",
+        answer=objects.VectorStoreFile,
+    ),
+    Endpoint(
+        "DELETE /v1/vector_stores/{id}/files/{item}",
+        remove_file,
+        "removeVectorStoreFile",
+        "Delete a file from a vector store",
+        answer=objects.DeletedVectorStoreFile,
+    ),
+    Endpoint(
+        "POST /v1/vector_stores/{id}/search",
+        search,
+        "searchVectorStore",
+        "List the passages that fit a query",
+        body=objects.VectorStoreSearchBody,
+        answer=objects.SearchResultPage,
+        errors=(502,),
+    ),
+)

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from antiphon.bridges.encoder import Headers
+from antiphon.server.endpoint import Endpoint
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.routes import info
@@ -101,3 +102,18 @@ def _read(name: str) -> _File:
     packed = tuple((coding, file.read_bytes()) for coding, file in beside if file.exists())
     tag = b'"%b"' % hashlib.sha256(plain).hexdigest()[:32].encode()
     return _File(_TYPES[path.suffix], plain, packed, tag)
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET /",
+        page,
+        "home",
+        "Get the web app",
+        "This page where it is not built.",
+        answer="text/html",
+        open=True,
+    ),
+    Endpoint("GET /c/{chat}", page, open=True),
+    Endpoint("GET /assets/{name}", asset, open=True),
+)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from antiphon.client.hashbrown import hashbrown_frames
-from antiphon.server.api.operations import FRAMES
+from antiphon.server.endpoint import queries
+from antiphon.server.routes.hashbrown import HashbrownOptions
 from antiphon.store import StoreBusy
 from tests.bridges.javascript import FOLDER, NODE, needs_node
 from tests.bridges.scripts import TOML
@@ -94,5 +95,5 @@ def test_the_example_for_a_program_works(server: Serving) -> None:
 def test_the_page_names_every_option() -> None:
     for name in [*signature(hashbrown_frames).parameters][1:]:
         assert f"`{name}" in PAGE, name
-    for query in FRAMES:
+    for query in queries(HashbrownOptions):
         assert f"`?{query.name}=" in PAGE, query.name

@@ -10,16 +10,15 @@ import openai
 import pytest
 from fastapi.openapi.models import OpenAPI
 
-from antiphon.server.api.openapi import document
-from antiphon.server.api.operations import OPERATIONS, PARAMETERS
-from antiphon.server.app import _ROUTES
+from antiphon.server.api.openapi import PARAMETERS, document
+from antiphon.server.endpoints import ENDPOINTS, GROUPS
 from antiphon.spec.request import Request
 from tests.server.conftest import Serve
 from tests.server.routes.test_stored_responses import KEYS
 from tests.server.servers import Client, Serving
 from tests.server.upstream import Upstream
 
-DOCUMENT: dict[str, Any] = json.loads(document())
+DOCUMENT: dict[str, Any] = json.loads(document(GROUPS))
 SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
 
 
@@ -142,10 +141,9 @@ def test_a_store_that_does_not_answer_is_not_ready(serve: Serve) -> None:
 
 
 def test_every_route_is_described_and_nothing_else() -> None:
-    files_of_the_app = {("GET", "/assets/{name}"), ("GET", "/c/{chat}")}
-    routes = {(method, path.replace("...", "")) for path, methods in _ROUTES.items() for method in methods}
-    routes -= files_of_the_app
-    assert set(OPERATIONS) == routes
+    files_of_the_app = {"GET /assets/{name}", "GET /c/{chat}"}
+    assert {each.at for each in ENDPOINTS if not each.id} == files_of_the_app
+    routes = {(each.method, each.path.replace("...", "")) for each in ENDPOINTS if each.id}
     described = {(m.upper(), path) for path, methods in DOCUMENT["paths"].items() for m in methods}
     assert described == routes
 
@@ -285,16 +283,17 @@ def test_a_strict_server_refuses_another_release(serve: Serve) -> None:
 def test_a_wrong_header_is_a_documented_400_on_every_path_with_a_key(
     client: Client, headers: dict[str, str], param: str
 ) -> None:
-    for (method, path), operation in OPERATIONS.items():
-        if not operation.open:
+    for each in ENDPOINTS:
+        method, path = each.method, each.path.replace("...", "")
+        if not each.open:
             assert client.refused(400, method, path, headers=headers)["param"] == param
             assert "400" in DOCUMENT["paths"][path][method.lower()]["responses"]
 
 
 def test_where_there_is_nothing_to_answer_with_204_is_documented(client: Client) -> None:
-    empty = [at for at, operation in OPERATIONS.items() if operation.empty]
+    empty = [each for each in ENDPOINTS if each.empty]
     assert empty
-    for method, path in empty:
+    for method, path in ((each.method, each.path) for each in empty):
         assert client.request(method, re.sub(r"\{\w+\}", "none", path)).status_code == 204
         assert "204" in DOCUMENT["paths"][path][method.lower()]["responses"]
 
@@ -326,7 +325,7 @@ def test_the_page_needs_nothing_from_elsewhere(client: Client) -> None:
 def test_the_page_has_an_example_for_every_body(client: Client) -> None:
     bodies = client.get("/docs").text.partition("const BODIES = {")[2].partition("};")[0]
     examples = re.findall(r"^  (\w+): \{", bodies, re.MULTILINE)
-    taking = [operation for operation in OPERATIONS.values() if operation.body is not None]
+    taking = [each for each in ENDPOINTS if each.body is not None]
     assert examples == [one.id for one in taking if one.body_type == "application/json"]
     forms = client.get("/docs").text.partition("const FORMS = {")[2].partition("};")[0]
     assert re.findall(r"(?<!\S)(create\w+): \{", forms) == [

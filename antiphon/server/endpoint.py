@@ -1,0 +1,104 @@
+"""One row of the API: a method, a path, what handles it, and how the description tells of it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from antiphon.server.exchange import Handler
+from antiphon.spec.errors import ErrorBody
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A parameter in the query of a request."""
+
+    name: str
+    about: str
+    schema: dict[str, Any]
+    required: bool = False
+
+
+LIMIT = Query("limit", "How many at most.", {"type": "integer", "minimum": 1, "maximum": 100, "default": 20})
+ORDER = Query("order", "Newest or oldest first.", {"enum": ["asc", "desc"], "default": "desc"})
+
+
+def after(what: str) -> Query:
+    """The parameter that names the last entry of the page before."""
+    return Query("after", f"Continue after the {what} with this id.", {"type": "string"})
+
+
+def queries(options: type[msgspec.Struct]) -> tuple[Query, ...]:
+    """The parameters that a Struct reads from the query, described as its fields are."""
+    schemas = msgspec.json.schema_components([options])[1][options.__name__]["properties"]
+    return tuple(Query(name, schema.pop("description"), schema) for name, schema in schemas.items())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Endpoint:
+    """One method of one path. `answer` is a Struct, or the content type of what is not JSON.
+
+    In a path `{id}` is one segment, `{id...}` all the rest of it. The description names the parameters of the
+    path, and derives the errors that follow from what is declared here; `errors` adds the others.
+    """
+
+    at: str
+    """The method and the path: `GET /v1/files/{id}`."""
+    handler: Handler
+    id: str = ""
+    """The name of the operation; without one it is a file of the web app, and not described."""
+    summary: str = ""
+    about: str = ""
+    """Says more than the summary; the docstring of the handler where it is left out."""
+    body: type | None = None
+    body_type: str = "application/json"
+    body_required: bool = True
+    narrows: dict[str, Any] = field(default_factory=dict)
+    """What this operation asks of its body beyond the body's own schema."""
+    answer: type | str = ""
+    query: tuple[Query, ...] = ()
+    streams: bool = False
+    stream: type | str | None = None
+    """What its server-sent events hold, if not events of the specification: a Struct, or a sentence."""
+    asks_model: bool = False
+    """Does a model answer it? Then it can fail as the model's server does, and may leave receipts."""
+    errors: tuple[int, ...] = ()
+    error: type = ErrorBody
+    """The body of its errors."""
+    empty: str = ""
+    """When there is nothing to answer with, and 204 says so."""
+    open: bool = False
+    """Needs no key."""
+    receipts: bool = False
+    """May the head of its answer say how many receipts there are, although the answer cannot hold them?"""
+    idempotent: bool = False
+    """Does it take an `Idempotency-Key`?"""
+
+    @property
+    def description(self) -> str:
+        return self.about or " ".join((self.handler.__doc__ or "").split())
+
+    @property
+    def has_receipts(self) -> bool:
+        """May the head of its answer say how many receipts there are?"""
+        holds_them = "receipts" in getattr(self.answer, "__struct_fields__", ())
+        return holds_them or self.asks_model or self.receipts
+
+    @property
+    def method(self) -> str:
+        return self.at.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        return self.at.partition(" ")[2]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EndpointGroup:
+    """Endpoints that the description lists under one heading."""
+
+    name: str
+    about: str
+    endpoints: tuple[Endpoint, ...]
+    uses_store: bool = True
+    """Does each of them read or write the store, and fail when that does?"""
