@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from antiphon.providers.http import UpstreamClient
 
 MARK = "antiphon:call"
-"""The field of an item that the gateway made: what the model is told of the call later, sealed."""
+"""The field of an item that the gateway made: sealed, what a later request shows the model of the call."""
 
 T = TypeVar("T")
 Put = Callable[[list[AnyDelta]], None]
@@ -62,9 +62,9 @@ class Outcome(Struct):
     output: str | list[ContentPart] | None
     """For the model. None: the client has to answer first, and the response ends."""
     item: dict[str, Any]
-    """The fields of the finished item. An id is given only where somebody must know it beforehand."""
+    """The fields of the finished item. It brings an id only where a client must know the id beforehand."""
     failed: bool = False
-    """Is the model told that the call failed?"""
+    """Does the model learn that the call failed?"""
 
 
 class Resumed(Struct):
@@ -77,14 +77,14 @@ class Resumed(Struct):
     """Whatever the session needs to know of it; the call carries it."""
 
 
-def recalled(item: Opaque, function: str, arguments: str, output: str) -> list[Item]:
-    """An item as any model can be told of it: a call of a function, and its output."""
+def tell_as_call(item: Opaque, function: str, arguments: str, output: str) -> list[Item]:
+    """Show an item to any model: as a call of a function, and its output."""
     call = FunctionCall(call_id=item.id, name=function, arguments=arguments)
     return [call, FunctionCallOutput(call_id=item.id, output=output)]
 
 
 def objects_in(given: Any) -> list[dict[str, Any]]:
-    """The objects of a list in an item that a client sent: there may be anything in its place."""
+    """The objects of a list in an item that a client sent, who may have sent anything in its place."""
     return [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
 
 
@@ -194,9 +194,10 @@ class ToolSession:
         raise NotImplementedError
 
     def is_idempotent(self, function: str) -> bool:
-        """May a call of this function be run again where nobody knows whether it was run?
+        """May the gateway run a call again when it cannot know whether the call ran?
 
-        That is so when a process dies while it runs. One that is not run again fails, and the model is told.
+        That happens when a process dies while a call runs. A call that may not run again fails, and the model
+        learns that.
         """
         return False
 
@@ -207,11 +208,11 @@ class ToolSession:
         """
         return False
 
-    def chosen(self, choice: Opaque) -> list[str]:
-        """The functions that a `tool_choice` or an allowed tool means which names this tool by its type."""
+    def choose_functions(self, choice: Opaque) -> list[str]:
+        """The functions that a `tool_choice`, or an allowed tool, means if it names this tool by its type."""
         return [function.name for function in self.functions]
 
-    async def resumed(self) -> Sequence[Resumed]:
+    async def find_resumed_calls(self) -> Sequence[Resumed]:
         """Calls of earlier responses that are to be run before the model is asked.
 
         The request may still be refused, so nothing is used up yet: see `claim`.

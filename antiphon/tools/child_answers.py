@@ -1,4 +1,4 @@
-"""Asks a child process for one thing, and keeps no more of its answer than there may be."""
+"""Asks a child process one question, and bounds the time and the length of its answer."""
 
 import asyncio
 import json
@@ -9,10 +9,10 @@ _PAUSE = 0.01
 
 
 async def ask_child(module: str, asked: object, seconds: float, most: int) -> bytes:
-    """What a child process that runs this module answers to a line of JSON before it ends.
+    """Start a child process that runs this module, send it a line of JSON, and return what it answers.
 
-    It gets so many seconds, and at most so many bytes are kept. Empty: it took longer, or broke. Its input
-    stays open meanwhile: a child that looks for its end knows when this process was killed.
+    It gets so many seconds, and `most` bytes of its answer are kept. Empty: it took longer, or broke. Its
+    input stays open meanwhile, so a child that watches its input notices when this process was killed.
     """
     child = await start_module(module, {}, stderr=asyncio.subprocess.DEVNULL)
     assert child.stdin is not None
@@ -30,7 +30,7 @@ async def ask_child(module: str, asked: object, seconds: float, most: int) -> by
 
 
 async def read_at_most(stream: asyncio.StreamReader, most: int) -> bytes:
-    """All that comes, of which the first `most` bytes are kept. Whoever sends more has to wait for it."""
+    """Read to the end, and keep the first `most` bytes. A sender of more bytes is slowed down."""
     kept: list[bytes] = []
     size = 0
     while piece := await stream.read(64 * 1024):

@@ -28,7 +28,7 @@ _BEGINNING = re.compile(r"【\d{0,6}\Z")
 
 
 def without_marks(text: str) -> str:
-    """A text of somebody else, in which nothing is a mark any more."""
+    """Replace the brackets of marks in a foreign text, so that it cannot forge a mark."""
     return text.replace("【", "[").replace("】", "]")
 
 
@@ -60,10 +60,10 @@ class KeptSource(Struct, array_like=True, frozen=True):
         part = message.content[0]
         assert isinstance(part, OutputText)
         note = part.annotations[0]
-        return Source(lambda start, _: _moved(note, start), part.text)
+        return Source(lambda start, _: _shift(note, start), part.text)
 
 
-def _moved(note: Annotation, by: int) -> Annotation:
+def _shift(note: Annotation, by: int) -> Annotation:
     if isinstance(note, UrlCitation):
         return replace(note, start_index=note.start_index + by, end_index=note.end_index + by)
     places = {name: note.fields[name] + by for name in _PLACES if isinstance(note.fields.get(name), int)}
@@ -71,7 +71,7 @@ def _moved(note: Annotation, by: int) -> Annotation:
 
 
 class Citations:
-    """The sources of one response, and those that `earlier` results of the conversation show."""
+    """The sources of one response, and the sources that `earlier` results of the conversation show."""
 
     def __init__(self, earlier: Iterable[KeptSource] = ()) -> None:
         self._sources = {one.number: one.source() for one in earlier}
@@ -105,7 +105,7 @@ def _open_length(said: Sequence[Item]) -> int:
 
 
 class CitingSink(WrappingSink):
-    """Replaces marks in the text that passes. A mark that nobody has given out is left as it is."""
+    """Replaces marks in the text that passes. A mark without a source stays as it is."""
 
     def __init__(self, sink: Sink, citations: Citations, said: Sequence[Item] = ()) -> None:
         """`said` is what the response has already, where another process began it."""
@@ -116,17 +116,17 @@ class CitingSink(WrappingSink):
 
     def put(self, deltas: list[AnyDelta]) -> bool:
         if not self._citations and not self._held:
-            return self._sink.put(self._counted(deltas))
+            return self._sink.put(self._track(deltas))
         passed: list[AnyDelta] = []
         for delta in deltas:
             if type(delta) is TextDelta and delta.logprobs is None:
                 passed += self._text(self._held + delta.text)
             else:
                 passed += self._release()
-                passed += self._counted([delta])
+                passed += self._track([delta])
         return self._sink.put(passed) if passed else True
 
-    def _counted(self, deltas: list[AnyDelta]) -> list[AnyDelta]:
+    def _track(self, deltas: list[AnyDelta]) -> list[AnyDelta]:
         for delta in deltas:
             if type(delta) is TextDelta:
                 self._length += len(delta.text)
@@ -136,7 +136,7 @@ class CitingSink(WrappingSink):
 
     def _release(self) -> list[AnyDelta]:
         held, self._held = self._held, ""
-        return self._counted([TextDelta(held)]) if held else []
+        return self._track([TextDelta(held)]) if held else []
 
     def _text(self, text: str) -> list[AnyDelta]:
         beginning = _BEGINNING.search(text)
@@ -156,4 +156,4 @@ class CitingSink(WrappingSink):
         return passed + self._words(text[at:])
 
     def _words(self, text: str) -> list[AnyDelta]:
-        return self._counted([TextDelta(text)]) if text else []
+        return self._track([TextDelta(text)]) if text else []

@@ -24,7 +24,7 @@ from antiphon.tools.base import (
     Scope,
     ToolEnvironment,
     ToolSession,
-    recalled,
+    tell_as_call,
 )
 from antiphon.wires.tools.failures import ToolError
 
@@ -65,9 +65,9 @@ class Functions(HostedTool):
         super().__init__(settings, environment)
         self._functions: dict[str, DeclaredFunction] = {}
         for point in entry_points(group=GROUP):
-            self._add(settings, _loaded(settings, point.value), point.value)
+            self._add(settings, _load(settings, point.value), point.value)
         for place in settings.load:
-            self._add(settings, _loaded(settings, place), place)
+            self._add(settings, _load(settings, place), place)
 
     def _add(self, settings: FunctionSettings, found: object, place: str) -> None:
         if not isinstance(found, DeclaredFunction):
@@ -79,18 +79,18 @@ class Functions(HostedTool):
         return True
 
     def permissions(self, declared: Opaque, param: str) -> Sequence[str]:
-        return [f"{TYPE}:{self._named(declared, param).name}"]
+        return [f"{TYPE}:{self._find(declared, param).name}"]
 
     async def open(self, declared: Opaque, scope: Scope) -> ToolSession:
-        return _Session(self._named(declared, scope.param))
+        return _Session(self._find(declared, scope.param))
 
     def recall(self, item: Opaque, context: Sequence[Item]) -> list[Item]:
         fields = item.fields
         name, output = str(fields.get("name") or "function"), fields.get("output")
         said = output if isinstance(output, str) else str(fields.get("error") or "(no output was recorded)")
-        return recalled(item, name, str(fields.get("arguments") or "{}"), said)
+        return tell_as_call(item, name, str(fields.get("arguments") or "{}"), said)
 
-    def _named(self, declared: Opaque, param: str) -> DeclaredFunction:
+    def _find(self, declared: Opaque, param: str) -> DeclaredFunction:
         name = declared.fields.get("name")
         found = self._functions.get(name) if isinstance(name, str) else None
         if found is None:
@@ -132,12 +132,12 @@ class _Session(ToolSession):
         made = {"type": CALL, "status": status, "name": call.function, "arguments": call.arguments}
         return {**made, "output": None, "error": None, **fields}
 
-    def chosen(self, choice: Opaque) -> list[str]:
+    def choose_functions(self, choice: Opaque) -> list[str]:
         name = choice.fields.get("name")
         return [self._function.name] if name in (None, self._function.name) else []
 
 
-def _loaded(settings: FunctionSettings, place: str) -> object:
+def _load(settings: FunctionSettings, place: str) -> object:
     module, colon, name = place.partition(":")
     if not colon:
         raise settings.mistake("load", f"expected a function such as `module:function`, got {place!r}")

@@ -1,4 +1,4 @@
-"""Hosted tools by the name of their table: our own, and those that other packages add by an entry point.
+"""Hosted tools by the name of their table: our own, and the tools that other packages add by an entry point.
 
 A tool is named after its class, in the form of an entry point of the group `antiphon.tools`. A package is
 imported only when its tool is looked up, which the gateway does at its start.

@@ -96,7 +96,11 @@ class FunctionNames:
             return None
         sessions = {id(one.opened.session): one.opened for one in self.functions.values()}
         meant = [one for one in sessions.values() if one.tool is tool]
-        return [self.name(one.session, function) for one in meant for function in one.session.chosen(ref)]
+        return [
+            self.name(one.session, function)
+            for one in meant
+            for function in one.session.choose_functions(ref)
+        ]
 
 
 def after_first(choice: ToolChoice | None) -> ToolChoice | None:

@@ -184,7 +184,7 @@ class HostedLoop:
         """Run what the client has allowed since the last response."""
         ready: list[Ready] = []
         for one in opened:
-            for resumed in await one.session.resumed():
+            for resumed in await one.session.find_resumed_calls():
                 key = f"antiphon:resumed:{len(ready)}"
                 call = HostedCall(resumed.function, key, beginning.put_all, resumed.about)
                 name = names.name(one.session, resumed.function)

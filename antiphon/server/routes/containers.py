@@ -13,7 +13,7 @@ from antiphon.spec.codec import encode
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.tools.base import ToolFailure
 from antiphon.tools.code_interpreter import CodeInterpreter
-from antiphon.tools.code_interpreter.containers import listed
+from antiphon.tools.code_interpreter.containers import files_by_id
 
 _NOT_A_PAGE = ((b"content-disposition", b"attachment"), (b"x-content-type-options", b"nosniff"))
 
@@ -24,7 +24,7 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
     """
     tool, tenant, now = _tool(gateway), exchange.context.tenant, gateway.engine.clock()
     body = await json_body(gateway, exchange, ContainerBody, optional=True)
-    files = await tool.uploaded(tenant, body.file_ids, "file_ids")
+    files = await tool.find_files(tenant, body.file_ids, "file_ids")
     try:
         id = tool.containers.new(tenant, now)
     except ToolFailure as full:
@@ -47,14 +47,14 @@ async def list_files(gateway: Gateway, exchange: Exchange) -> None:
             bytes=file.stat().st_size,
             path=f"/mnt/data/{unquote(file.name)}",
         )
-        for id, file in listed(_found(gateway, exchange)).items()
+        for id, file in files_by_id(_found(gateway, exchange)).items()
     ]
     await exchange.answer(encode(ContainerFileList(data=files)))
 
 
 async def content(gateway: Gateway, exchange: Exchange) -> None:
     # As an attachment: a model has written the bytes, and a browser must not show them as a page.
-    file = listed(_found(gateway, exchange)).get(exchange.params["item"])
+    file = files_by_id(_found(gateway, exchange)).get(exchange.params["item"])
     if file is None:
         raise _missing(f"there is no file {exchange.params['item']!r} in this container")
     try:

@@ -34,7 +34,7 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
 
         async def take(pieces: Sequence[bytes]) -> None:
             await asyncio.to_thread(incoming.write, pieces)
-            slot.moved()
+            slot.note_progress()
 
         form = await read_form(exchange, library.limit, take)
         if _speaks_messages(exchange):

@@ -28,7 +28,7 @@ from antiphon.tools.base import (
     ToolSession,
     closed_object,
     objects_in,
-    recalled,
+    tell_as_call,
 )
 from antiphon.tools.citations import Source
 from antiphon.tools.code_interpreter.bubblewrap import Bubblewrap
@@ -108,18 +108,18 @@ class CodeInterpreter(HostedTool):
         ids = asked.get("file_ids") or []
         if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
             raise SpecError(invalid_param(f"{where}.file_ids", "expected the ids of uploaded files"))
-        files = await self.uploaded(tenant, ids, f"{where}.file_ids")
+        files = await self.find_files(tenant, ids, f"{where}.file_ids")
         container = _last_container(scope.items)
         path = self.containers.find(tenant, container)
         if files and path is not None:
             try:
-                await self._on_disk(self.containers.check_room, path, self._named(files))
+                await self._on_disk(self.containers.check_room, path, self._name_files(files))
             except ToolFailure as full:
                 raise SpecError(invalid_param(f"{where}.file_ids", str(full))) from None
         return _Session(self, scope, container, files)
 
-    async def uploaded(self, tenant: str, ids: Sequence[str], param: str) -> list[UploadedFile]:
-        """The files that a container is to begin with; `SpecError` if one cannot be had."""
+    async def find_files(self, tenant: str, ids: Sequence[str], param: str) -> list[UploadedFile]:
+        """Find the files that a container is to begin with; `SpecError` if one is missing or does not fit."""
         found: list[UploadedFile] = []
         for n, id in enumerate(ids):
             file = await self._library.find(tenant, id, self.environment.clock())
@@ -142,10 +142,10 @@ class CodeInterpreter(HostedTool):
         if path is None or not files:
             return
         async with self._lock(path):
-            await self._on_disk(self.containers.put, path, self._named(files))
+            await self._on_disk(self.containers.put, path, self._name_files(files))
 
-    def _named(self, files: Sequence[UploadedFile]) -> list[tuple[str, Path]]:
-        """The names of files in a container: one may have been uploaded before names were looked at."""
+    def _name_files(self, files: Sequence[UploadedFile]) -> list[tuple[str, Path]]:
+        """Name files for a container. Files may be older than the check of names, so it is repeated here."""
         return [(safe_name(file.filename), self._library.path(file)) for file in files]
 
     def _lock(self, path: Path) -> asyncio.Lock:
@@ -153,17 +153,17 @@ class CodeInterpreter(HostedTool):
         return self._locks.setdefault(path, asyncio.Lock())
 
     async def _on_disk(self, work: Callable[..., T], *given: object) -> T:
-        """Do work with files in a thread of this tool, so that it waits for no other work of the gateway."""
+        """Work with files in a thread of this tool, where no other work of the gateway delays it."""
         return await asyncio.get_running_loop().run_in_executor(self._disk_threads, work, *given)
 
     def recall(self, item: Opaque, context: Sequence[Item]) -> list[Item]:
         fields = item.fields
         said = [str(one["logs"]) for one in objects_in(fields.get("outputs")) if one.get("logs")]
         output = "\n".join(said) or "(no output was recorded)"
-        return recalled(item, "python", json.dumps({"code": fields.get("code") or ""}), output)
+        return tell_as_call(item, "python", json.dumps({"code": fields.get("code") or ""}), output)
 
     async def run(self, code: str, path: Path, tenant: str) -> tuple[Ran, list[str]]:
-        """Run code in a container; what came of it, and the names of the files that it wrote."""
+        """Run code in a container; return its result and the names of the files that it wrote."""
         clock = self.environment.clock
         if self._pruning is None or self._pruning.done():
             self._pruning = asyncio.create_task(self._prune())
@@ -171,7 +171,7 @@ class CodeInterpreter(HostedTool):
             await self._on_disk(self.containers.remove)
             async with self._lock(path), self._slots.taken(tenant):
                 await self._on_disk(self.containers.check_room, path)
-                with self.containers.staged(path) as left:
+                with self.containers.staging_folder(path) as left:
                     ran = await self._engine.run(code, path, left)
                     changed: list[str] = []
                     if ran.files is not None:
@@ -220,7 +220,7 @@ class _Session(ToolSession):
         self.timeout = tool.settings.timeout + _MARGIN
 
     def begin(self, call: HostedCall) -> None:
-        # The item names its container from the beginning; that there may be no more of them is told by `run`.
+        # The item names its container from the beginning, so `run` reports that no more may be made.
         refusal: ToolFailure | None = None
         if not self._container:
             try:
@@ -258,7 +258,7 @@ class _Session(ToolSession):
         return Outcome(message, self._item(call, "failed", Ran(message)), failed=True)
 
     def _about(self, ran: Ran, changed: Sequence[str], container: str) -> str:
-        """For the model: the figures that the user sees, and how to cite a file."""
+        """Tell the model which figures the user sees, and how to cite a file."""
         told = ""
         if ran.images:
             told += f"\n(figures shown to the user: {len(ran.images)})"

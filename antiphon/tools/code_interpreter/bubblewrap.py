@@ -33,8 +33,8 @@ _LATE = 5.0
 """So much later than the program inside the guard stops a sandbox; the code may have stopped that program."""
 _TRIAL = 60.0
 _FIRST_USER, _USERS = 1_900_000_000, 247_000_000
-"""User ids that belong to nobody. Each run takes one of them at random, so that the sandboxes of different
-workers, and of gateways that do not know of each other, do not count as one user's."""
+"""User ids without an account. Each run takes one of them at random, so that the kernel does not count the
+sandboxes of different workers, and of gateways that do not know of each other, as one user's."""
 _SIGNALS = 1024
 """How many timers and waiting signals the kernel keeps for a sandbox."""
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib64", "/etc/ld.so.cache")
@@ -63,7 +63,7 @@ class Bubblewrap:
         self._processes = processes
         self._cgroups: Path | None = None
         """Where this process can make cgroups."""
-        self._reason = self._tried()
+        self._reason = self._try_out()
 
     @property
     def description(self) -> str:
@@ -81,7 +81,7 @@ class Bubblewrap:
         cgroup = self._make_cgroup()
         try:
             with _seccomp_filter() as filter:
-                process = await _started(self._command(folder, filter, cgroup), (filter,))
+                process = await _start(self._command(folder, filter, cgroup), (filter,))
             try:
                 async with asyncio.timeout(self._seconds + _GRACE):
                     return await self._follow(process, code, cgroup, left)
@@ -120,7 +120,7 @@ class Bubblewrap:
         return self._ran(text.decode(errors="replace"), status, taken)
 
     async def _hear(self, output: asyncio.StreamReader, problem: str) -> None:
-        """Wait until the program inside has come so far; no code has run until it has done so twice."""
+        """Wait until the program inside is ready. It is ready twice: to read the code, and to run it."""
         if (first := await output.read(1)) != inside.READY:
             said = first + await read_at_most(output, self._output)
             raise ToolFailure(f"{problem}: {said.decode(errors='replace').strip()}")
@@ -199,8 +199,8 @@ class Bubblewrap:
         ]
         return command if cgroup is None else cgroup.joining(command)
 
-    def _tried(self) -> str | None:
-        """Run it once, and see that it holds; why it does not, in a sentence."""
+    def _try_out(self) -> str | None:
+        """Run the probe in a sandbox; None if the sandbox holds, else a sentence that says what is wrong."""
         if missing := [name for name in _PACKAGES if shutil.which(name) is None]:
             return f"no code is run: {', '.join(missing)} not found; install bubblewrap and util-linux"
         if seccomp.program() is None:
@@ -247,12 +247,12 @@ def _is_root() -> bool:
 
 
 def _line(code: str, seconds: float) -> bytes:
-    """What the program inside is asked, in one line."""
+    """The request to the program inside, in one line."""
     return json.dumps({"code": code, "seconds": seconds}).encode() + b"\n"
 
 
 def _ask(command: list[str], line: bytes, files: tuple[int, ...]) -> tuple[int, str]:
-    """What a sandbox says to the code in this line, and its status; blocks until it has ended."""
+    """Run the code of this line in a sandbox; return its status and output. Blocks until it has ended."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -278,8 +278,8 @@ def _ask(command: list[str], line: bytes, files: tuple[int, ...]) -> tuple[int, 
     return process.returncode, (first + rest.removeprefix(inside.READY)).decode(errors="replace").strip()
 
 
-async def _started(command: list[str], files: tuple[int, ...]) -> Process:
-    """The process. Cancelled, it is started all the same and then stopped as a whole."""
+async def _start(command: list[str], files: tuple[int, ...]) -> Process:
+    """Start a process. If this is cancelled, the process still starts, and is then stopped as a whole."""
     starting = asyncio.ensure_future(
         start_program(command, {}, files=files, stderr=asyncio.subprocess.STDOUT)
     )
@@ -302,10 +302,10 @@ def _stop_started(starting: "asyncio.Future[Process]") -> None:
 
 
 def _stop(process: Process) -> None:
-    """End it with everything inside.
+    """End a sandbox with everything inside.
 
-    bubblewrap binds what is inside to its own end, but only once it has set that up. So the first process
-    inside is killed as well, and with it all others, as the kernel does. One that is begun just now finds its
+    bubblewrap binds what is inside to its own end, but only once it has set that up. So this kills the first
+    process inside as well, and the kernel kills all others with it. A process that is only starting finds its
     standard input closed, and ends by itself.
     """
     with suppress(OSError):
@@ -323,7 +323,7 @@ def _as_user(user: str) -> tuple[str, ...]:
 
 
 def _interpreter() -> list[str]:
-    """The parts of Python's folders that are not seen already."""
+    """The parts of Python's folders that `_SYSTEM` does not show already."""
     places = [Path(prefix, part) for prefix in (sys.base_prefix, sys.prefix) for part in _INTERPRETER]
     return [*dict.fromkeys(str(path) for path in places if not path.is_relative_to("/usr"))]
 

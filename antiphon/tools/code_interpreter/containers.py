@@ -1,7 +1,7 @@
 """The folders that runs of code keep their files in, from one call of a conversation to the next.
 
-A container belongs to one tenant and to this machine. One that nobody has used for a while is removed; so is
-the one that was used longest ago, when its tenant wants one more than there may be.
+A container belongs to one tenant and to this machine. The gateway removes it after a while without use, and
+earlier when its tenant, who has as many as allowed, wants another one and has used this one longest ago.
 """
 
 import filecmp
@@ -47,7 +47,7 @@ class Containers:
         return path if path.is_dir() else None
 
     def new(self, tenant: str, now: float) -> str:
-        """Make one; `ToolFailure` if code runs in all those that the tenant may have."""
+        """Make one; `ToolFailure` if the tenant may have no more, and code runs in all of them."""
         mine = self._of(tenant)
         mine.mkdir(mode=0o700, parents=True, exist_ok=True)
         held = sorted(mine.glob(f"{PREFIX}*"), key=lambda path: path.stat().st_mtime)
@@ -64,7 +64,7 @@ class Containers:
 
     @contextmanager
     def used(self, path: Path, now: float) -> Iterator[None]:
-        """While this lasts, the container stays."""
+        """Keep the container from being removed while this lasts."""
         self._running[path] += 1
         try:
             self._touch(path, now)
@@ -75,7 +75,7 @@ class Containers:
                 del self._running[path]
 
     @contextmanager
-    def staged(self, path: Path) -> Iterator[Path]:
+    def staging_folder(self, path: Path) -> Iterator[Path]:
         """A folder for what a run leaves. `remove` removes what `keep` has not moved out of it."""
         folder = path.with_name(f"{_GONE}{ids.new_id('run_')}")
         folder.mkdir(mode=0o700)
@@ -122,13 +122,13 @@ class Containers:
         return given
 
     def prune(self, now: float) -> None:
-        """Remove those that nobody has used for too long, and what an earlier run has left half removed."""
+        """Remove containers that were unused for too long, and the remains of an interrupted removal."""
         self._gone += self._folder.glob(f"*/{_GONE}*")
         self.take_out(self.expired(now)[0])
         self.remove()
 
     def expired(self, now: float) -> tuple[list[Path], int]:
-        """Those that nobody has used for too long, and how many there are of others."""
+        """The containers that were unused for too long, and how many others there are."""
         found: list[Path] = []
         others = 0
         for path in self._folder.glob(f"*/{PREFIX}*"):
@@ -140,14 +140,14 @@ class Containers:
         return found, others
 
     def take_out(self, paths: Iterable[Path]) -> None:
-        """Let nobody find them any more, unless code runs in them. Takes no time, whatever they hold."""
+        """Hide containers, except where code runs, to be removed later. Takes no time, whatever they hold."""
         for path in paths:
             if not self._running[path]:
                 with suppress(OSError):
                     self._gone.append(path.rename(path.with_name(f"{_GONE}{path.name}")))
 
     def remove(self) -> None:
-        """Remove the files of those that were taken out."""
+        """Remove the containers that `take_out` has hidden."""
         while self._gone:
             shutil.rmtree(self._gone.pop(), ignore_errors=True)
 
@@ -155,7 +155,7 @@ class Containers:
         return self._folder / hashlib.sha256(tenant.encode()).hexdigest()[:32]
 
     def _touch(self, path: Path, now: float) -> None:
-        path.chmod(0o755)  # read by a user that belongs to nobody
+        path.chmod(0o755)  # the user of the sandbox, which owns nothing, must read it
         os.utime(path, (now, now))
 
 
@@ -174,7 +174,7 @@ def can_keep(name: str) -> bool:
         return False
 
 
-def listed(path: Path) -> dict[str, Path]:
+def files_by_id(path: Path) -> dict[str, Path]:
     """The files of a container by their id."""
     return {file_id(unquote(file.name)): file for file in sorted(path.iterdir())}
 

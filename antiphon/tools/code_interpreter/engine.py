@@ -1,4 +1,4 @@
-"""What runs a piece of code, and what came of it."""
+"""The protocol of what runs a piece of code, and the result of a run."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Ran(Struct):
-    """What came of one run."""
+    """The result of one run."""
 
     text: str
     """What the code printed, and the value of its last expression."""

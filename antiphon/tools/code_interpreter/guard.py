@@ -1,7 +1,7 @@
 """Watches one sandbox from a thread of its own, and takes its files out once everything in it has ended.
 
-Nothing else that the gateway does delays it. The files that it opens in the sandbox are used and closed by
-this thread alone, so that no number is closed which in the meantime belongs to somebody else.
+Nothing else that the gateway does delays it. This thread alone uses and closes the files that it opens in the
+sandbox, so that it never closes a number that belongs to another file in the meantime.
 """
 
 import os
@@ -37,9 +37,9 @@ class Taken(Struct):
 
 class Guard:
     def __init__(self, process: int, limit: int, cgroup: Cgroup | None) -> None:
-        """For the sandbox of this process of bubblewrap; `OSError` if it is none, or not any more.
+        """Guard the sandbox of this process of bubblewrap; `OSError` if it is none, or has ended.
 
-        Until now no code has run in it. `limit` is for its memory, where the cgroup does not bound it.
+        No code may have run in it yet. `limit` bounds its memory where no cgroup does.
         """
         self._limit = limit
         self._cgroup = cgroup
@@ -95,7 +95,7 @@ class Guard:
         )
         ended = select.poll()
         ended.register(self._end, select.POLLIN)
-        # The first process of a namespace ends after all others in it, whoever has started them.
+        # The first process of a namespace ends after all others in it.
         stopped: Literal["", "memory", "time"] = ""
         while not ended.poll(_LOOK * 1000):
             if is_beyond():
@@ -121,7 +121,7 @@ class Guard:
 
 
 def _first_inside(process: int) -> int:
-    """The process that all others in the sandbox stand below: the one child of bubblewrap's outer process."""
+    """The process above all others in the sandbox: the one child of bubblewrap's outer process."""
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     if len(children) != 1:
         raise ProcessLookupError(process)

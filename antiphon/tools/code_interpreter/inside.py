@@ -2,9 +2,10 @@
 
 It writes READY to standard output and reads one line from standard input: the code and how many seconds it
 may take, as JSON. When the files are in place it writes READY again, and runs the code. Standard input stays
-open: when it ends before the code does, nobody waits for the code any more, and it is stopped. What the code
-prints goes to standard output. Its files stay where they are, and the gateway takes them out when every
-process in here has ended. The code can do to this program whatever it likes; nothing outside relies on it.
+open: when it ends before the code does, the gateway does not wait for the code any more, and this program
+stops it. What the code prints goes to standard output. Its files stay where they are, and the gateway takes
+them out when every process in here has ended. The code can do to this program whatever it likes; nothing
+outside relies on it.
 """
 
 import ast
@@ -57,7 +58,7 @@ def copy_files() -> None:
 
 
 def close_others() -> None:
-    """Whatever else the gateway has left open is none of the code's business."""
+    """Close what the gateway has left open: none of it is for the code."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2:
             with suppress(OSError):  # the folder itself was open, and is no more
@@ -65,7 +66,7 @@ def close_others() -> None:
 
 
 def end_with_the_gateway(child: int) -> None:
-    """Stop everything once standard input ends: whoever wanted the result is gone, or wants it no more."""
+    """Stop everything once standard input ends: the gateway is gone, or does not want the result any more."""
     os.read(0, 1)
     with suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)

@@ -71,7 +71,7 @@ def _list_threads(process: int) -> list[str]:
 
 
 def _open_files(process: int) -> Iterator[tuple[str, str]]:
-    """Where they are, and names that are the same in each process that shares a pipe."""
+    """The path of each open file, and what it is: the same name in each process that shares a pipe."""
     for thread in _list_threads(process):
         with suppress(OSError):
             for number in os.listdir(f"{thread}/fd"):
@@ -83,8 +83,8 @@ def _open_files(process: int) -> Iterator[tuple[str, str]]:
 def _count_buffers(process: int, most: int) -> int:
     """How many full buffers the sockets can hold that can be reached in the network of this process.
 
-    Those count that no process has open: they wait to be accepted, with what was sent to them. A socket for
-    datagrams also keeps what sockets sent to it that are closed now.
+    Sockets that no process has open count too: they wait to be accepted, with what was sent to them. A socket
+    for datagrams also keeps what closed sockets sent to it.
     """
     buffers = 0
     with suppress(OSError), open(f"/proc/{process}/net/unix", encoding="utf-8", errors="replace") as file:
@@ -107,7 +107,7 @@ def _count_lines(path: str, most: int) -> int:
 
 @cache
 def _socket_buffer() -> int:
-    """What can wait in one socket; the filter of system calls lets nobody change it."""
+    """How many bytes can wait in one socket; the filter of system calls keeps code from changing it."""
     try:
         return int(Path("/proc/sys/net/core/wmem_default").read_text())
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
 """A child process that runs one piece of code in Monty, a small Python of its own without any access.
 
-Standard input has the request in one line, standard output gets what came of it, both as JSON. When standard
-input ends before the code does, whoever asked is gone, and the code is ended with its process.
+Standard input has the request in one line, standard output gets the result, both as JSON. When standard input
+ends before the code does, the gateway is gone, and the child kills itself with the code.
 """
 
 import ast
@@ -21,7 +21,7 @@ def _end_with_the_gateway() -> None:
 
 
 def showing_its_value(code: str, most: int) -> str:
-    """The code with its last expression, if it ends with one, as text of at most so many characters.
+    """Make the code end with the text of its last expression, if it has one, of at most so many characters.
 
     So Monty itself writes the value down, within its limits. As an object of this process it could be far
     larger: a list that holds another twice holds it once in Monty, and twice here.

@@ -1,11 +1,11 @@
 """A filter of system calls for the sandbox, as the bytes of a classic BPF program.
 
-What code in the sandbox never needs and attacks on the kernel begin with is refused: new namespaces, mounts,
-tracing, keys, kernel modules, and the large interfaces with a history of holes. So is memory that belongs to
-no process and to no folder, because nobody could see how much of it there is: shared segments, semaphores,
-queues of events, pages that only a pipe holds, shared memory without a file, attributes of files (a list of
-rights takes 128 KiB), policies of memory, tables of locks, rules and filters. Of sockets there are only those
-within the machine, whose buffers stay as small as they begin; so do those of pipes.
+The filter refuses what code in the sandbox never needs and attacks on the kernel begin with: new namespaces,
+mounts, tracing, keys, kernel modules, and the large interfaces with a history of holes. It also refuses
+memory that belongs to no process and to no folder, because the guard could not count it: shared segments,
+semaphores, queues of events, pages that only a pipe holds, shared memory without a file, attributes of files
+(a list of rights takes 128 KiB), policies of memory, tables of locks, rules and filters. It allows sockets
+within the machine only, and keeps the buffers of sockets and pipes as small as they begin.
 """
 
 import errno

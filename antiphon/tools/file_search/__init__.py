@@ -21,7 +21,7 @@ from antiphon.tools.base import (
     ToolSession,
     closed_object,
     objects_in,
-    recalled,
+    tell_as_call,
 )
 from antiphon.tools.citations import Source, without_marks
 from antiphon.tools.file_search.embedding import Embedder, EmbeddingFailed
@@ -103,7 +103,7 @@ class FileSearch(HostedTool):
         query = "; ".join(map(str, queries)) if isinstance(queries, list) else ""
         said = [str(one["text"]) for one in objects_in(fields.get("results")) if one.get("text")]
         output = "\n\n".join(said) or "(no results were recorded)"
-        return recalled(item, _FUNCTION.name, json.dumps({"query": query}), output)
+        return tell_as_call(item, _FUNCTION.name, json.dumps({"query": query}), output)
 
 
 class _Session(ToolSession):
@@ -144,7 +144,7 @@ class _Session(ToolSession):
         except EmbeddingFailed as reason:
             raise ToolFailure(str(reason)) from None
         call.event("response.file_search_call.completed")
-        return Outcome(self._told(found), self._item(call, "completed", found))
+        return Outcome(self._write_passages(found), self._item(call, "completed", found))
 
     def is_idempotent(self, function: str) -> bool:
         return True
@@ -152,8 +152,8 @@ class _Session(ToolSession):
     def failure(self, call: HostedCall, message: str) -> Outcome:
         return Outcome(message, self._item(call, "failed", []), failed=True)
 
-    def _told(self, found: Sequence[SearchHit]) -> str:
-        """For the model: each passage with the mark that cites it. What looks like one in a file is none."""
+    def _write_passages(self, found: Sequence[SearchHit]) -> str:
+        """Write each passage for the model, with the mark that cites it, and without marks of its own."""
         if not found:
             return "(nothing was found)"
         shown = [(one, without_marks(f"{one.filename}\n{one.text.strip()}")) for one in found]

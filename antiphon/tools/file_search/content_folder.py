@@ -1,4 +1,4 @@
-"""The bytes of uploaded files, in a folder, each under the digest of its content; equal ones stand once."""
+"""The bytes of uploaded files, in a folder, each under the digest of its content, equal ones once."""
 
 import fcntl
 import hashlib
@@ -10,11 +10,11 @@ from pathlib import Path
 from antiphon.spec.ids import new_id
 
 _ABANDONED = 86400.0
-"""A file that has come for longer than this will not come any more."""
+"""After so many seconds an upload that has not ended is taken for dead."""
 
 
 class Incoming:
-    """A file while it comes. Its methods touch the disk, so they are for a worker thread."""
+    """A file during its upload. The methods use the disk, so call them in a worker thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -30,14 +30,14 @@ class Incoming:
             self.size += len(piece)
 
     def finish(self) -> str:
-        """All has come; its digest."""
+        """The upload is complete: write it to the disk, and return its digest."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
         return self._hash.hexdigest()
 
     def discard(self) -> None:
-        """Forget it, unless it has been kept."""
+        """Remove it, unless it was kept."""
         self._file.close()
         self.path.unlink(missing_ok=True)
 
@@ -56,13 +56,13 @@ class ContentFolder:
         return self._folder / digest[:2] / digest
 
     def keep(self, incoming: Incoming, digest: str) -> None:
-        """From now on it is here. Whoever calls this holds the lock until it is known who uses it."""
+        """Move it into the folder. The caller holds the lock until the store has a file with these bytes."""
         path = self.path(digest)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.replace(incoming.path, path)
 
     def remove(self, digest: str) -> None:
-        """Whoever calls this holds the lock alone, and knows that nobody uses it."""
+        """Remove content. The caller holds the lock alone, and knows that no file uses this content."""
         self.path(digest).unlink(missing_ok=True)
 
     def digests(self) -> Iterator[str]:
@@ -71,15 +71,15 @@ class ContentFolder:
                 yield path.name
 
     def drop_abandoned(self, now: float) -> None:
-        """Remove what began to come and never ended: its process has died."""
+        """Remove uploads that never ended, because their process has died."""
         for path in self._coming.glob("*"):
             with suppress(FileNotFoundError):
                 if path.stat().st_mtime < now - _ABANDONED:
                     path.unlink()
 
     @contextmanager
-    def locked(self, *, alone: bool) -> Iterator[bool]:
-        """The lock, with others or alone. False if that is not possible now; nobody waits here."""
+    def lock(self, *, alone: bool) -> Iterator[bool]:
+        """Take the lock, with others or alone, without waiting; False if that is not possible now."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:

@@ -49,13 +49,13 @@ class Embedder:
                 embedded = await upstreams.embed(self._target, task)
             except UpstreamError as error:
                 raise EmbeddingFailed(f"the embedding model did not answer ({error.payload.code})") from None
-            found += await in_worker_thread(_packed, embedded.vectors)
+            found += await in_worker_thread(_pack, embedded.vectors)
         if len(found) != len(texts) or len({len(one) for one in found}) > 1:
             raise EmbeddingFailed("the embedding model gave vectors that do not belong together")
         return found
 
 
-def _packed(vectors: Sequence[msgspec.Raw]) -> list[bytes]:
+def _pack(vectors: Sequence[msgspec.Raw]) -> list[bytes]:
     packed = []
     for raw in vectors:
         numbers = array("f", msgspec.json.decode(raw, type=list[float]))

@@ -36,7 +36,7 @@ class Extractor:
     async def text(self, path: Path, filename: str, tenant: str = "") -> str:
         """All the text of a file; `Unreadable` if there is none, or more than the limit.
 
-        However many files a tenant wants to have read, those of others get their turn.
+        However many files one tenant sends, the files of others get their turn.
         """
         limits = {"seconds": self._seconds, "limit": self._limit, "memory": _MEMORY}
         async with self._slots.taken(tenant):

@@ -27,8 +27,8 @@ class Library:
 
     @asynccontextmanager
     async def receiving(self, tenant: str) -> AsyncIterator[tuple[Incoming, UploadSlot]]:
-        """A place for a file that comes; what is not kept of it is gone afterwards."""
-        async with self._uploads.taken(tenant) as slot:
+        """A place for an upload, which is removed afterwards unless it was kept."""
+        async with self._uploads.reserve(tenant) as slot:
             incoming = await asyncio.to_thread(self._contents.begin)
             try:
                 yield incoming, slot
@@ -38,15 +38,15 @@ class Library:
     async def keep(
         self, incoming: Incoming, tenant: str, filename: str, purpose: str, now: float, seconds: int | None
     ) -> UploadedFile:
-        """Make a file of what has come; it lives for so many seconds, or until it is deleted."""
+        """Make a file of an upload; it lives for so many seconds, or until it is deleted."""
         digest = await asyncio.to_thread(incoming.finish)
         expires_at = None if seconds is None else int(now) + seconds
         size, id = incoming.size, new_id(FILE)
         file = UploadedFile(id, tenant, safe_name(filename), purpose, size, digest, int(now), expires_at)
         while True:
-            with self._contents.locked(alone=False) as is_locked:
+            with self._contents.lock(alone=False) as is_locked:
                 if is_locked:
-                    # First the bytes: those that nobody knows of are swept, and no file is without its own.
+                    # The bytes come first: a sweep removes unused bytes, but no file may lack its own.
                     self._contents.keep(incoming, digest)
                     if await self._store.add_file(file, self._quota):
                         return file
@@ -70,7 +70,7 @@ class Library:
         return True
 
     async def sweep(self, now: float) -> None:
-        """Remove the bytes of which no file knows any more: those of files that have expired."""
+        """Remove bytes that no file uses any more, because their files have expired."""
         digests = await asyncio.to_thread(lambda: list(self._contents.digests()))
         for n in range(0, len(digests), _AT_ONCE):
             await self._remove_unused(digests[n : n + _AT_ONCE])
@@ -80,7 +80,7 @@ class Library:
         used = await self._store.used_contents(digests)
         if used.issuperset(digests):
             return
-        with self._contents.locked(alone=True) as is_locked:
+        with self._contents.lock(alone=True) as is_locked:
             if not is_locked:
                 return  # the next sweep finds them
             used = await self._store.used_contents(digests)
@@ -98,12 +98,12 @@ def safe_name(name: str) -> str:
 
 
 def has_expired(expires_at: int | None, now: float) -> bool:
-    """What has expired is not found any more, though it is removed only some time later."""
+    """Has it expired? Then requests do not find it any more, though it is removed only some time later."""
     return expires_at is not None and expires_at <= now
 
 
 def missing_content(id: str, param: str | None = None) -> SpecError:
-    """Of a file that the store knows: it was deleted a moment ago, or its bytes lie elsewhere."""
+    """The store knows the file, but it was deleted a moment ago, or its bytes lie on another machine."""
     message = (
         f"the content of the file {id[:100]!r} is not on this machine; gateways that share a store need one "
         "folder for files, too"

@@ -1,4 +1,4 @@
-"""Files in vector stores: how they get in, and how what is asked for is found in them.
+"""Puts files into vector stores, and searches them.
 
 Chunks are ranked by their words (BM25) and, with an embedding model, by their meaning; the ranks are joined
 (reciprocal rank fusion). A score says where a chunk stands in the rankings: 1 is first in all of them.
@@ -63,9 +63,9 @@ class SearchIndex:
         now: float,
         upstreams: Upstreams,
     ) -> IndexedFile | None:
-        """Read a file into a vector store; it is in there afterwards, failed if it could not be read.
+        """Read a file into a vector store; one that could not be read is added as failed.
 
-        None if one of both has been deleted meanwhile.
+        None if the file or the store was deleted meanwhile.
         """
         about = file.id, file.filename, msgspec.json.encode(attributes), int(now), *chunking
         chunks: list[FileChunk] = []
@@ -135,7 +135,7 @@ class SearchIndex:
             for vector in vectors:
                 near = await in_worker_thread(nearest, vector, table, _CANDIDATES)
                 rankings.append((ranking.embedding_weight, near))
-        scores = fused(rankings)
+        scores = fuse(rankings)
         unknown = [key for key in scores if key not in chunks]
         chunks |= {one.key: one for one in await self._store.chunks(tenant, id, unknown)}
         return [
@@ -145,8 +145,8 @@ class SearchIndex:
         ]
 
 
-def fused(rankings: Sequence[tuple[float, Sequence[int]]]) -> dict[int, float]:
-    """Weighted rankings as one score for each key, from 0 to 1."""
+def fuse(rankings: Sequence[tuple[float, Sequence[int]]]) -> dict[int, float]:
+    """Combine weighted rankings to one score for each key, from 0 to 1."""
     most = sum(weight for weight, _ in rankings)
     scores: dict[int, float] = {}
     for weight, keys in rankings:

@@ -1,4 +1,4 @@
-"""How many files may come at once: no tenant keeps others out, and what does not move makes room."""
+"""How many uploads may run at once: no tenant keeps others out, and a stalled upload makes room."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -9,27 +9,27 @@ from antiphon.spec.errors import ErrorPayload, SpecError
 UPLOADS = 32
 """At once, half of them for one tenant."""
 STALLED = 15.0
-"""An upload of which for so many seconds nothing was written makes room for another that finds none."""
+"""An upload that has brought nothing for so many seconds makes room for another."""
 TOO_MANY = "too_many_uploads"
 
 
 class UploadSlot:
-    """The place of one upload. It `moved` whenever a piece of it was written."""
+    """The place of one upload, which notes when a piece of the file was last written."""
 
-    def __init__(self, tenant: str, clock: Callable[[], float], patience: asyncio.Timeout) -> None:
+    def __init__(self, tenant: str, clock: Callable[[], float], timeout: asyncio.Timeout) -> None:
         self.tenant = tenant
         self.moved_at = clock()
         self.is_evicted = False
         self._clock = clock
-        self._patience = patience
+        self._timeout = timeout
 
-    def moved(self) -> None:
+    def note_progress(self) -> None:
         self.moved_at = self._clock()
 
     def evict(self) -> None:
-        """End the upload; its client is told why."""
+        """End the upload with an error that tells its client why."""
         self.is_evicted = True
-        self._patience.reschedule(0)
+        self._timeout.reschedule(0)
 
 
 class UploadSlots:
@@ -40,14 +40,14 @@ class UploadSlots:
         self._taken: list[UploadSlot] = []
 
     @asynccontextmanager
-    async def taken(self, tenant: str) -> AsyncIterator[UploadSlot]:
+    async def reserve(self, tenant: str) -> AsyncIterator[UploadSlot]:
         """A slot for as long as this lasts; a `SpecError` if there is none, or once it was lost."""
         clock = self._clock or asyncio.get_running_loop().time
         self._make_room(tenant, clock())
         slot: UploadSlot | None = None
         try:
-            async with asyncio.timeout(None) as patience:
-                slot = UploadSlot(tenant, clock, patience)
+            async with asyncio.timeout(None) as timeout:
+                slot = UploadSlot(tenant, clock, timeout)
                 self._taken.append(slot)
                 yield slot
         except TimeoutError:

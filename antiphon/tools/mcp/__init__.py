@@ -8,7 +8,7 @@ from antiphon.config import ToolSettings
 from antiphon.config.known_secrets import KnownSecrets
 from antiphon.spec.codec import Opaque
 from antiphon.spec.items import Item
-from antiphon.tools.base import MARK, HostedTool, Scope, ToolEnvironment, ToolSession, recalled
+from antiphon.tools.base import MARK, HostedTool, Scope, ToolEnvironment, ToolSession, tell_as_call
 from antiphon.tools.mcp.declared import read
 from antiphon.tools.mcp.links import Links
 from antiphon.tools.mcp.session import CALL, LIST, REQUEST, RESPONSE, McpSession
@@ -79,7 +79,7 @@ class Mcp(HostedTool):
         await self._links.load()
         try:
             await session.list_tools(self.settings.connect + self.settings.timeout)
-        except BaseException:  # nobody else knows of it yet
+        except BaseException:  # the loop, which closes sessions, does not know this one yet
             await session.close()
             raise
         return session
@@ -95,9 +95,9 @@ class Mcp(HostedTool):
         if item.type == CALL:
             output, error = fields.get("output"), fields.get("error")
             wrong = error.get("message") if isinstance(error, dict) else error
-            return _told(item, output if isinstance(output, str) else str(wrong or _NO_OUTPUT))
+            return _recall_call(item, output if isinstance(output, str) else str(wrong or _NO_OUTPUT))
         if item.type == RESPONSE and not self.is_own(item, context):
-            return None  # whoever asked for it has to be told
+            return None  # the provider leaves a receipt: the request was not made here
         if item.type != REQUEST:
             return []
         others = [one.fields for one in context if isinstance(one, Opaque) and one.type in (CALL, RESPONSE)]
@@ -106,13 +106,13 @@ class Mcp(HostedTool):
             return []
         reason = next((one["reason"] for one in about if one.get("reason")), "")
         said = _DENIED if about else _WAITS
-        return _told(item, f"{said} Their reason: {reason}" if reason else said)
+        return _recall_call(item, f"{said} Their reason: {reason}" if reason else said)
 
     async def close(self) -> None:
         await self._links.close()
 
 
-def _told(item: Opaque, output: str) -> list[Item]:
+def _recall_call(item: Opaque, output: str) -> list[Item]:
     fields = item.fields
     name = f"{fields.get('server_label')}__{fields.get('name')}"
-    return recalled(item, name, str(fields.get("arguments") or "{}"), output)
+    return tell_as_call(item, name, str(fields.get("arguments") or "{}"), output)

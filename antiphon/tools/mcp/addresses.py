@@ -27,7 +27,7 @@ def origin(url: str) -> tuple[str, str, int] | None:
 
 
 def is_literal(url: str) -> bool:
-    """Does it name one machine by its number, or this one? Then nobody else can lead it elsewhere."""
+    """Does it name a machine by its number, or this machine? Then no name server can lead it elsewhere."""
     host = (urlsplit(url).hostname or "").rstrip(".")
     if host == "localhost":
         return True

@@ -12,14 +12,14 @@ from antiphon.spec.errors import SpecError, invalid_param
 
 _LABEL = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-# The transport's own, and those that say where a request goes.
+# Headers that the transport sets itself, and headers that say where a request goes.
 _OURS = frozenset(
     {"accept", "accept-encoding", "connection", "content-length", "content-type", "host", "transfer-encoding"}
 )
 
 
 class ToolFilter(Struct):
-    """Tools by their names, or those that only read, or both."""
+    """Chooses tools by their names, or by whether they only read, or by both."""
 
     tool_names: list[str] | None = None
     read_only: bool | None = None
@@ -67,8 +67,8 @@ class DeclaredServer(Struct, kw_only=True):
     def needs_approval(self, name: str, reads_only: bool, default: str) -> bool:
         """Has the client to allow each call of this tool?
 
-        A filter for some tools leaves the others as its opposite: who lists what is never asked about is
-        asked about the rest. Where both list a tool, it is asked about.
+        A filter for some tools leaves the others as its opposite: a client that lists what needs no approval
+        approves the rest. A tool that both filters list needs approval.
         """
         asked = self.require_approval or default
         if not isinstance(asked, ApprovalFilter):

@@ -1,6 +1,6 @@
-"""The HTTP client that the MCP package is given: it asks only what it may, and reads only so much.
+"""The HTTP client that the gateway gives the MCP package: it asks allowed addresses only, and bounds answers.
 
-Imported when a connection is opened, because it brings the package's own HTTP library along.
+It is imported when a connection is opened, because it imports the package's own HTTP library.
 """
 
 import logging
@@ -23,7 +23,7 @@ _Note = Callable[[Exception], None]
 
 
 class _PublicBackend(httpcore2.AsyncNetworkBackend):
-    """Connects to public addresses alone: to the very one that was looked at."""
+    """Connects to public addresses alone: to the very address that it has checked."""
 
     def __init__(self, inner: httpcore2.AsyncNetworkBackend) -> None:
         self._inner = inner
@@ -54,7 +54,7 @@ class _PublicBackend(httpcore2.AsyncNetworkBackend):
 
 
 class _Guarded(httpx2.AsyncBaseTransport):
-    """Looks at every request, also those that follow a redirect, and counts the bytes of each answer."""
+    """Checks every request, redirected ones too, and counts the bytes of each answer."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class _Guarded(httpx2.AsyncBaseTransport):
 
 
 def _log_redirect(request: httpx2.Request, response: httpx2.Response) -> None:
-    """Tell the operator, whose servers they may be, what a client is not told."""
+    """Log for the operator, whose servers they may be, what a client must not learn."""
     try:
         target = origin(urljoin(str(request.url), response.headers["location"]))
     except ValueError:
@@ -132,7 +132,7 @@ def http_client(
     note: _Note,
     auth: httpx2.Auth | None = None,
 ) -> httpx2.AsyncClient:
-    """A client for one connection. `allows` is asked about every address, `note` told of trouble."""
+    """A client for one connection. It asks `allows` about every address, and reports trouble to `note`."""
     inner = httpx2.AsyncHTTPTransport(trust_env=False)
     if public_only:
         pool = inner._pool

@@ -1,4 +1,4 @@
-"""How a server is reached: a connection for one response, or the program that the gateway keeps running."""
+"""How the gateway reaches a server: by a connection for one response, or a program that it keeps running."""
 
 import asyncio
 import logging
@@ -55,7 +55,7 @@ class Link:
 
     def __init__(self, connect: "Connect", timeout: float) -> None:
         self.trouble: Exception | None = None
-        """What the transport has noticed, and the package does not tell in so many words."""
+        """What the transport has noticed; the package raises something less exact."""
         self._connect = connect
         self._timeout = timeout
         self._lock = asyncio.Lock()
@@ -69,7 +69,7 @@ class Link:
         self.trouble = None
         connection: McpConnection | None = None
         try:
-            connection, client = await self._connected()
+            connection, client = await self._get_connection()
             return await connection.ask(work(client))
         except Exception as error:
             if connection is not None and _breaks(error):
@@ -82,7 +82,7 @@ class Link:
         if self._open is not None:
             await self._open[0].close()
 
-    async def _connected(self) -> "tuple[McpConnection, Client]":
+    async def _get_connection(self) -> "tuple[McpConnection, Client]":
         async with self._lock:
             if self._open is not None and not self._open[0].is_open:
                 self._open, self._died = None, time.monotonic()
@@ -147,7 +147,7 @@ class Links:
         if server is not None:
             if url is not None and url != server.url:
                 message = f"{declared.server_label!r} is a server of this gateway: leave `server_url` out"
-                raise _refused(message, f"{param}.server_url")
+                raise _refusal(message, f"{param}.server_url")
             for name, given in (("connector_id", declared.connector_id), ("tunnel_id", declared.tunnel_id)):
                 if given is not None:
                     message = (
@@ -169,7 +169,7 @@ class Links:
             raise SpecError(ErrorPayload("invalid_request", message, param=f"{param}.server_url"))
         if not self._allows(url):
             message = "this gateway may not use that server; its operator can allow it in [tools.mcp] allow"
-            raise _refused(message, f"{param}.server_url")
+            raise _refusal(message, f"{param}.server_url")
 
     def _allows(self, url: str) -> bool:
         settings = self._settings
@@ -277,7 +277,7 @@ def _refuse_credentials(declared: DeclaredServer, param: str) -> None:
                 f"{label!r} is a server of this gateway, which knows how to reach it: leave `{name}` out. "
                 f"Its operator can let requests send it with client_headers in [tools.mcp.servers.{label}]"
             )
-            raise _refused(message, f"{param}.{name}")
+            raise _refusal(message, f"{param}.{name}")
 
 
 def _program(server: McpServerSettings, settings: McpSettings) -> "Connect":
@@ -291,7 +291,7 @@ def _program(server: McpServerSettings, settings: McpSettings) -> "Connect":
         }
         log.info("starting the MCP server %r", server.name)
         transport = stdio_transport(server.command, environ, server.cwd, settings.body_limit, link.note)
-        return await _opened(transport)
+        return await _open_connection(transport)
 
     return connect
 
@@ -301,7 +301,7 @@ async def _streamable(url: str, make: Callable[[], Any]) -> "tuple[McpConnection
 
     http, resources = make(), AsyncExitStack()
     resources.push_async_callback(http.aclose)
-    return await _opened(streamable_http_client(url, http_client=http), resources)
+    return await _open_connection(streamable_http_client(url, http_client=http), resources)
 
 
 async def _sse(url: str, make: Callable[[], Any]) -> "tuple[McpConnection, Client]":
@@ -310,10 +310,12 @@ async def _sse(url: str, make: Callable[[], Any]) -> "tuple[McpConnection, Clien
     def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
         return make()
 
-    return await _opened(sse_client(url, httpx_client_factory=client))
+    return await _open_connection(sse_client(url, httpx_client_factory=client))
 
 
-async def _opened(transport: Any, resources: AsyncExitStack | None = None) -> "tuple[McpConnection, Client]":
+async def _open_connection(
+    transport: Any, resources: AsyncExitStack | None = None
+) -> "tuple[McpConnection, Client]":
     connection = McpConnection(transport, resources)
     try:
         return connection, await connection.open()
@@ -331,5 +333,5 @@ def _silence() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def _refused(message: str, param: str) -> SpecError:
+def _refusal(message: str, param: str) -> SpecError:
     return SpecError(ErrorPayload("permission_denied", message, "server_not_allowed", param), 403)

@@ -41,7 +41,7 @@ _NO_TOOL = "the server has no such tool, or not any more, or it is not allowed"
 
 
 class ListedTool(NamedTuple):
-    """One tool of the server, as its list tells it."""
+    """One tool of the server, as its list describes it."""
 
     name: str
     description: str
@@ -110,7 +110,7 @@ class McpSession(ToolSession):
 
     async def list_tools(self, seconds: float) -> None:
         """Take the list of an earlier response of the chain, or ask the server, and show what it says."""
-        found = None if self._server.refresh else self._known()
+        found = None if self._server.refresh else self._find_known_list()
         if found is None:
             found = await self._ask_for_list(seconds)
         label = self._server.server_label
@@ -123,7 +123,7 @@ class McpSession(ToolSession):
             for name, tool in self._tools.items()
         ]
 
-    def _known(self) -> list[ListedTool] | None:
+    def _find_known_list(self) -> list[ListedTool] | None:
         label, wanted = self._server.server_label, self._server.allowed_tools
         for item in reversed(self._scope.items):
             if not isinstance(item, Opaque) or item.type != LIST:
@@ -150,9 +150,9 @@ class McpSession(ToolSession):
         try:
             async with asyncio.timeout(seconds):
                 answered = await self._link.ask(listed)
-                tools = await in_worker_thread(_checked, answered, self._server.allows, self._secrets)
+                tools = await in_worker_thread(_check_list, answered, self._server.allows, self._secrets)
         except Exception as raised:
-            error = self._trouble = str(self._told(raised)["message"])
+            error = self._trouble = str(self._describe_and_log(raised)["message"])
         shown = [tool.fields() for tool in tools]
         status = "failed" if error else "completed"
         scope.event(key, f"response.{LIST}.{status}")
@@ -185,9 +185,9 @@ class McpSession(ToolSession):
             if self._is_sent and not await self._has(tool.name):
                 return self.failure(call, _NO_TOOL)
             result = await self._link.ask(lambda client: client.call_tool(tool.name, arguments))
-            parts = [self._masked(part) for part in content(result)]
+            parts = [self._mask_part(part) for part in content(result)]
         except Exception as error:
-            return self._failed(call, self._told(error))
+            return self._fail(call, self._describe_and_log(error))
         output = _plain(parts)
         if result.is_error:
             said = words(parts) or "the tool failed"
@@ -197,14 +197,14 @@ class McpSession(ToolSession):
         call.event(f"response.{CALL}.completed")
         return Outcome(output, self._item(call, "completed", output=words(parts)))
 
-    def _told(self, error: Exception) -> dict[str, Any]:
-        """What the client is told of an error; the log has its kind, and nothing that it quotes."""
+    def _describe_and_log(self, error: Exception) -> dict[str, Any]:
+        """Describe an error for the client, and log its kind, but nothing that it quotes."""
         kind, code = type(error).__name__, getattr(error, "code", "")
         log.info("the MCP server %r failed: %s %s", self._server.server_label, kind, code)
-        masked: dict[str, Any] = self._secrets.mask_in(told(error))
+        masked: dict[str, Any] = self._secrets.mask_in(describe_error(error))
         return masked
 
-    def _masked(self, part: ContentPart) -> ContentPart:
+    def _mask_part(self, part: ContentPart) -> ContentPart:
         return InputText(self._secrets.mask(part.text)) if isinstance(part, InputText) else part
 
     async def _has(self, name: str) -> bool:
@@ -218,9 +218,9 @@ class McpSession(ToolSession):
         return tool is not None and tool.is_idempotent
 
     def failure(self, call: HostedCall, message: str) -> Outcome:
-        return self._failed(call, {"message": message, **_PROTOCOL})
+        return self._fail(call, {"message": message, **_PROTOCOL})
 
-    def _failed(self, call: HostedCall, error: dict[str, Any]) -> Outcome:
+    def _fail(self, call: HostedCall, error: dict[str, Any]) -> Outcome:
         call.event(f"response.{CALL}.failed")
         return Outcome(str(error["message"]), self._item(call, "failed", error=error), failed=True)
 
@@ -243,7 +243,7 @@ class McpSession(ToolSession):
     def means(self, name: str) -> bool:
         return name.startswith(_prefix(self._server.server_label))
 
-    def chosen(self, choice: Opaque) -> list[str]:
+    def choose_functions(self, choice: Opaque) -> list[str]:
         fields = choice.fields
         if fields.get("server_label") not in (None, self._server.server_label):
             return []
@@ -278,7 +278,7 @@ class McpSession(ToolSession):
         }
         return Outcome(None, asked)
 
-    async def resumed(self) -> Sequence[Resumed]:
+    async def find_resumed_calls(self) -> Sequence[Resumed]:
         found: list[Resumed] = []
         self._answers = []
         for answer in _of_type(self._scope.given, RESPONSE):
@@ -333,11 +333,11 @@ _OF_TRANSPORT = (
     ("Redirect", "the server leads to another address, which the gateway does not follow"),
     ("Unexpected content type", "the server's answer is not of a kind that MCP has"),
 )
-"""How errors begin that the package makes up in the server's name, with what they quote; and what is told."""
+"""How errors begin that the package makes up and that quote the server, and what the client reads instead."""
 
 
-def told(error: BaseException) -> dict[str, Any]:
-    """An error as an item tells it. Words of the transport are left out: they may quote a token."""
+def describe_error(error: BaseException) -> dict[str, Any]:
+    """Describe an error for an item, without the words of the transport: they may quote a token."""
     from mcp.shared.exceptions import MCPError
 
     if isinstance(error, HttpFailure):
@@ -371,7 +371,7 @@ class ToolListError(ValueError):
     """The server's list of tools cannot be used; the message says why."""
 
 
-def _checked(
+def _check_list(
     tools: "Sequence[Tool]", allows: Callable[[str, bool], bool], secrets: KnownSecrets
 ) -> list[ListedTool]:
     """The tools that the request allows, as a model can be given them."""

@@ -1,4 +1,4 @@
-"""The table `[tools.mcp]`: which servers may be used, and those that have a name here."""
+"""The table `[tools.mcp]`: which servers clients may use, and the servers that the operator has named."""
 
 from typing import ClassVar, Literal
 

@@ -40,8 +40,8 @@ async def stdio_transport(
 ) -> AsyncIterator[tuple[Any, Any]]:
     """The streams that the package's `Client` takes.
 
-    An answer above the limit becomes an error for the call that it answers alone: others use the program,
-    too. What cannot be passed over ends the connection, and `note` is told why.
+    An answer above the limit becomes an error for the call that it answers alone, because others use the
+    program too. What cannot be passed over ends the connection, and `note` gets the reason.
     """
     import anyio
 
@@ -73,7 +73,7 @@ async def stdio_transport(
 
 
 async def _listen(stdout: asyncio.StreamReader, heard: Any, note: Callable[[Exception], None]) -> None:
-    """Hand on what the program says, until it ends or says too much at once."""
+    """Read the program's messages and hand them on, until it ends or sends too much at once."""
     import anyio
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
@@ -116,7 +116,7 @@ async def _next_line(stdout: asyncio.StreamReader) -> tuple[bytes, bool]:
 
 
 async def _is_too_much(line: bytes) -> bool:
-    """Has a line more structure than is read? Looked at in pieces, between which others get their turn."""
+    """Has a line more structure than the gateway reads? Counted in pieces, between which other tasks run."""
     structure = JsonStructure()
     for start in range(0, len(line), _PIECE):
         if start:
@@ -127,7 +127,7 @@ async def _is_too_much(line: bytes) -> bool:
 
 
 async def _speak(said: Any, stdin: asyncio.StreamWriter) -> None:
-    """Hand on what the program is told."""
+    """Write the client's messages to the program."""
     async with said:
         with suppress(ConnectionError):
             async for sent in said:

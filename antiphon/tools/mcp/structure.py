@@ -1,4 +1,4 @@
-"""How much structure an answer has, counted in its bytes before anybody makes objects of them.
+"""How much structure an answer has, counted in its bytes before they become objects.
 
 A text of some megabytes is read in milliseconds; as many megabytes of small objects take seconds, in one call
 during which the gateway does nothing else.

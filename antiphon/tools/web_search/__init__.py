@@ -1,1 +1,1 @@
-"""`web_search`: the gateway searches the web, opens what it found and reads it, for any model."""
+"""`web_search`: the gateway searches the web, opens pages that it found and reads them, for any model."""

@@ -1,4 +1,4 @@
-"""Who searches: a SearXNG server, or Brave."""
+"""The search engines that the gateway asks: a SearXNG server, or Brave."""
 
 import logging
 import re
@@ -129,8 +129,8 @@ def backend_of(settings: WebSearchSettings) -> Backend | None:
 async def search(
     backend: Backend, http: "UpstreamClient", query: str, asked: Declared, seconds: float
 ) -> list[WebResult]:
-    """What is found and may be shown, the best first."""
-    url, headers = backend.request(_restricted(query, asked), asked)
+    """Ask the search engine; the results that the request allows, the best first."""
+    url, headers = backend.request(_restrict(query, asked), asked)
     limits = UpstreamTimeouts(connect=seconds, first_byte=seconds, idle=seconds)
     body = bytearray()
     try:
@@ -154,7 +154,7 @@ def _refusal(status: int) -> str:
     return f"the search engine refused the search with HTTP {status}; answer without it"
 
 
-def _restricted(query: str, asked: Declared) -> str:
+def _restrict(query: str, asked: Declared) -> str:
     """The query with what engines understand of the domains; the results are looked through as well."""
     allowed, blocked = asked.domains.allowed, asked.domains.blocked
     if 0 < len(allowed) <= _MOST_OPERATORS:

@@ -1,4 +1,4 @@
-"""A child process that reads web pages to text: what strangers wrote is taken apart away from the gateway.
+"""A child process that reads web pages to text, so that no foreign page is parsed inside the gateway.
 
 Each page comes with its length before it, in four bytes, and so does each answer, as JSON.
 """
@@ -92,7 +92,7 @@ def _reader() -> Callable[[str], tuple[str, str]]:
     return read
 
 
-def decoded(page: bytes, charset: str) -> str:
+def decode(page: bytes, charset: str) -> str:
     """The page as text, by what the server says, or else the page itself."""
     if not charset and (found := _CHARSET.search(page[:2048])):
         charset = found[1].decode()
@@ -108,7 +108,7 @@ def _bound_memory() -> None:
 
         setrlimit(RLIMIT_AS, (_MEMORY, _MEMORY))
     except (ImportError, ValueError, OSError):
-        return  # not everywhere; time is bounded by whoever waits
+        return  # not everywhere; the gateway bounds the time
 
 
 def main() -> None:
@@ -119,7 +119,7 @@ def main() -> None:
         message = received.read(int.from_bytes(head))
         about, _, page = message.partition(b"\n")
         asked = json.loads(about)
-        title, text = "", decoded(page, asked["charset"])
+        title, text = "", decode(page, asked["charset"])
         if asked["is_html"]:
             try:
                 title, text = read(text)

@@ -54,7 +54,7 @@ class PageReader:
         self._turn = asyncio.Lock()
 
     async def read(self, page: bytes, *, is_html: bool, charset: str) -> tuple[str, str]:
-        """The title and the text of a page. Whoever gives up waiting ends the process."""
+        """The title and the text of a page. A caller that is cancelled meanwhile ends the process."""
         about = json.dumps({"is_html": is_html, "charset": charset}).encode()
         message = about + b"\n" + page
         async with self._turn:
@@ -109,7 +109,7 @@ class PageReaders:
 
 
 class Pages:
-    """Fetches pages for everyone; nothing of them is kept here."""
+    """Fetches pages for all tenants, and keeps none."""
 
     def __init__(self, settings: WebSearchSettings, http: "UpstreamClient") -> None:
         self._http = http
@@ -120,9 +120,9 @@ class Pages:
         self.readers = PageReaders()
 
     async def fetch(self, url: str, domains: Domains, tenant: str) -> WebPage:
-        """The page at an address, or wherever that leads. What is in the way is a `ToolFailure`."""
+        """Fetch the page at an address, following redirects; `ToolFailure` if that cannot be done."""
         for _ in range(_MOST_REDIRECTS + 1):
-            found = await self._ask(checked(url, domains), tenant)
+            found = await self._ask(check_address(url, domains), tenant)
             if isinstance(found, WebPage):
                 return found
             if url[:6].lower() == "https:" and found[:6].lower() != "https:":
@@ -139,7 +139,7 @@ class Pages:
         try:
             async with asking as response:
                 if response.status in _REDIRECTS and (location := response.headers.get("location")):
-                    return _joined(url, location)
+                    return _join(url, location)
                 if response.status != 200:
                     raise ToolFailure(f"the page could not be opened: HTTP {response.status}")
                 kind = response.content_type.lower()
@@ -150,7 +150,7 @@ class Pages:
         except ForbiddenAddress:
             raise ToolFailure("the address is not on the public internet, and is not opened") from None
         except UpstreamError as error:
-            # Its words are for the owner of a provider, and this is anybody's address.
+            # Its message is for the owner of a provider, and this address may belong to anyone.
             raise ToolFailure(f"the page could not be opened ({error.payload.code})") from None
         is_html = kind in _HTML or (not kind and b"<" in body[:256])
         title, text = await self.readers.read(
@@ -176,7 +176,7 @@ class Pages:
 
 
 class FoundAddresses:
-    """The addresses that each session has found, of those that were used last."""
+    """The addresses that each of the sessions used last has found."""
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[tuple[str, str], dict[str, None]] = OrderedDict()
@@ -191,8 +191,8 @@ class FoundAddresses:
         return found
 
 
-def checked(url: str, domains: Domains) -> str:
-    """An address that may be asked for, without its fragment. It must not hold a secret, nor be one."""
+def check_address(url: str, domains: Domains) -> str:
+    """Check an address, and take its fragment off; `ToolFailure` if it may not be opened."""
     if _UNUSABLE.search(url):
         raise ToolFailure("the address has blanks or other characters that none can have")
     try:
@@ -211,7 +211,7 @@ def checked(url: str, domains: Domains) -> str:
     return urldefrag(url).url
 
 
-def _joined(url: str, location: str) -> str:
+def _join(url: str, location: str) -> str:
     try:
         return urljoin(url, location)
     except ValueError:

@@ -1,8 +1,8 @@
 """Searches beside a response: Codex has its model call a function of its own, and asks for the results.
 
-A request has commands, of which searches, pages, words in pages and the time are answered; of the others the
-model is told that they are not there. Whatever goes wrong is told in the answer as well, because Codex ends
-its turn over an error.
+A request has commands. The gateway answers searches, pages, words in pages and the time; for the others the
+answer says that they are not available. The answer also says what went wrong, because an error would end the
+turn of Codex.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Item
 from antiphon.tools.base import ToolFailure, Upstreams
 from antiphon.tools.web_search.declared import Declared, Domains, read, read_domains
-from antiphon.tools.web_search.pages import WebPage, checked
+from antiphon.tools.web_search.pages import WebPage, check_address
 from antiphon.tools.web_search.tool import WebSearch, excerpts, is_named
 
 _MOST = 12
@@ -52,7 +52,7 @@ class UtcOffset(Struct):
 
 
 class SearchCommands(Struct):
-    """What is to be done; commands that are not there are taken, and told of."""
+    """The commands of a request. The gateway reads the unavailable ones too, to say so in its answer."""
 
     search_query: list[SearchQuery] | None = None
     open: list[OpenPage] | None = None
@@ -80,7 +80,7 @@ class StandaloneSearchBody(Struct):
 
 
 class StandaloneSearch:
-    """Answers such searches. What each session has found is remembered, because only that may be opened."""
+    """Answers such searches, and remembers what each session has found: only that may be opened."""
 
     def __init__(self, tool: WebSearch, upstreams: Upstreams) -> None:
         self._tool = tool
@@ -94,14 +94,14 @@ class StandaloneSearch:
             settings["search_context_size"] = size
         declared = read(Opaque.make(**{**settings, "type": "web_search"}), "settings")
         found = self._tool.found.of(tenant, asked.id)
-        told = [await self._done(self._search(one, declared, found)) for one in _first(commands.search_query)]
+        told = [await self._run(self._search(one, declared, found)) for one in _first(commands.search_query)]
         pages: dict[str, WebPage] = {}
         for opened in _first(commands.open):
             page = self._page(opened.ref_id, declared, found, said, pages, tenant)
-            told.append(await self._done(self._shown(page, opened.lineno, declared)))
+            told.append(await self._run(self._show(page, opened.lineno, declared)))
         for sought in _first(commands.find):
             page = self._page(sought.ref_id, declared, found, said, pages, tenant)
-            told.append(await self._done(self._finds(page, sought.pattern)))
+            told.append(await self._run(self._finds(page, sought.pattern)))
         told += [_time(one.utc_offset) for one in _first(commands.time)]
         told += [f"{name}: not available here; use search_query." for name in _absent(commands)]
         text = "\n\n---\n\n".join((_NOTE, *told)) if told else "There was nothing to do."
@@ -111,8 +111,8 @@ class StandaloneSearch:
         raw = text.encode("utf-8", "replace")
         return text if len(raw) <= most else raw[:most].decode("utf-8", "ignore") + "\n[cut off here]"
 
-    async def _done(self, work: Awaitable[str]) -> str:
-        """The words of one command; what went wrong is told in words, too."""
+    async def _run(self, work: Awaitable[str]) -> str:
+        """The answer to one command; if it fails, a sentence that says why."""
         try:
             async with asyncio.timeout(self._tool.settings.timeout):
                 return await work
@@ -154,7 +154,7 @@ class StandaloneSearch:
             raise ToolFailure("pages are not opened in this session, only searched for")
         if "://" not in url:
             raise ToolFailure(f"there is no page {url[:80]!r}; {_OPENABLE.lower().rstrip('.')}")
-        address = checked(url, declared.domains)
+        address = check_address(url, declared.domains)
         if address not in pages:
             if address not in found and url not in found and not is_named(address, said):
                 raise ToolFailure(
@@ -163,7 +163,7 @@ class StandaloneSearch:
             pages[address] = await self._tool.pages.fetch(address, declared.domains, tenant)
         return pages[address]
 
-    async def _shown(self, page: Awaitable[WebPage], line: int | None, declared: Declared) -> str:
+    async def _show(self, page: Awaitable[WebPage], line: int | None, declared: Declared) -> str:
         opened = await page
         most, lines = declared.amount.page, opened.text.splitlines()
         start = min(max((line or 1) - 1, 0), max(len(lines) - 1, 0))

@@ -23,12 +23,12 @@ from antiphon.tools.base import (
     ToolSession,
     Upstreams,
     closed_object,
-    recalled,
+    tell_as_call,
 )
 from antiphon.tools.citations import Source
 from antiphon.tools.web_search.backends import WebResult, backend_of, search
 from antiphon.tools.web_search.declared import MESSAGES, Declared, read
-from antiphon.tools.web_search.pages import FoundAddresses, Pages, WebPage, checked
+from antiphon.tools.web_search.pages import FoundAddresses, Pages, WebPage, check_address
 from antiphon.tools.web_search.settings import WebSearchSettings
 from antiphon.wires.messages.vendor import with_block
 
@@ -80,7 +80,7 @@ class WebSearch(HostedTool):
         return _Session(self, scope, read(declared, scope.param))
 
     def recall(self, item: Opaque, context: Sequence[Item]) -> list[Item]:
-        """A search that was run elsewhere: what the item says of it."""
+        """Show a search that another server ran, by what its item says."""
         action = item.fields.get("action")
         action = action if isinstance(action, dict) else {}
         about = {name: action[name] for name in ("query", "url", "pattern") if action.get(name)}
@@ -89,7 +89,7 @@ class WebSearch(HostedTool):
         kind = action.get("type")
         found = item.fields.get("results") or action.get("sources")
         said = json.dumps(found, ensure_ascii=False) if found else "(the results were not kept)"
-        return recalled(item, kind if kind in (OPEN, FIND) else SEARCH, json.dumps(about), said)
+        return tell_as_call(item, kind if kind in (OPEN, FIND) else SEARCH, json.dumps(about), said)
 
     async def search(self, query: str, asked: Declared, upstreams: Upstreams) -> list[WebResult]:
         assert self._backend is not None
@@ -118,13 +118,13 @@ class _Session(ToolSession):
     # --- calls --------------------------------------------------------------------------------------------
 
     def begin(self, call: HostedCall) -> None:
-        call.about = _begun(call.function)
+        call.about = _empty_action(call.function)
         call.item(type=CALL, status="in_progress", action=call.about)
         call.event("response.web_search_call.in_progress")
 
     async def run(self, call: HostedCall) -> Outcome:
         arguments = _arguments(call)
-        call.about = _begun(call.function) | arguments
+        call.about = _empty_action(call.function) | arguments
         self._calls += 1
         if self._asked.most is not None and self._calls > self._asked.most:
             raise ToolFailure(
@@ -135,7 +135,7 @@ class _Session(ToolSession):
         if call.function == SEARCH:
             output, more = await self._search(call, _text(arguments, "query"))
         elif call.function == OPEN:
-            output = self._told(await self._page(_text(arguments, "url")))
+            output = self._show_page(await self._page(_text(arguments, "url")))
         else:
             page = await self._page(_text(arguments, "url"))
             output = self._finds(page, _text(arguments, "pattern"))
@@ -149,7 +149,7 @@ class _Session(ToolSession):
         return Outcome(message, self._item(call, "failed"), failed=True)
 
     def _item(self, call: HostedCall, status: str, **more: Any) -> dict[str, Any]:
-        return {"type": CALL, "status": status, "action": call.about or _begun(call.function), **more}
+        return {"type": CALL, "status": status, "action": call.about or _empty_action(call.function), **more}
 
     # --- what they do -------------------------------------------------------------------------------------
 
@@ -161,14 +161,14 @@ class _Session(ToolSession):
         self._found |= dict.fromkeys(one.url for one in results)
         if self._shows_sources:
             call.about["sources"] = [{"type": "url", "url": one.url} for one in results]
-        shown = [_shown(one) for one in results]
+        shown = [_result_fields(one) for one in results]
         told = [f"{self._mark(one.url, one.title, one.text)} {one.heading}\n{one.text}" for one in results]
         output = "\n\n".join((_CITE, *told)) if told else _NONE_FOUND
         return output, {"results": shown} if self._shows_results else {}
 
     async def _page(self, url: str) -> WebPage:
         """A page, fetched once in a response. A search has found it, or the conversation names it."""
-        address = checked(url, self._asked.domains)
+        address = check_address(url, self._asked.domains)
         if (page := self._pages.get(address)) is not None:
             return page
         if address not in self._found and url not in self._found and not is_named(address, self._scope.items):
@@ -182,7 +182,7 @@ class _Session(ToolSession):
         self._pages[address] = page
         return page
 
-    def _told(self, page: WebPage) -> str:
+    def _show_page(self, page: WebPage) -> str:
         most = self._asked.amount.page
         mark = self._mark(page.url, page.title, page.text)
         cut = f"\n[cut off: the page has {len(page.text):,} characters; use {FIND}]"
@@ -225,7 +225,7 @@ def _functions(asked: Declared) -> Iterator[Function]:
     yield Function(FIND, about, closed_object({**url, **pattern}), True)
 
 
-def _begun(function: str) -> dict[str, Any]:
+def _empty_action(function: str) -> dict[str, Any]:
     """The action of an item whose arguments are not known."""
     if function == SEARCH:
         return {"type": "search", "query": ""}
@@ -247,7 +247,7 @@ def _text(arguments: dict[str, Any], name: str) -> str:
     return value.strip()
 
 
-def _shown(result: WebResult) -> dict[str, Any]:
+def _result_fields(result: WebResult) -> dict[str, Any]:
     return {
         "type": "text",
         "url": result.url,
@@ -258,7 +258,7 @@ def _shown(result: WebResult) -> dict[str, Any]:
 
 
 def _citation(url: str, title: str, quoted: str | None) -> Source:
-    """A link behind the words; `quoted` is what a client of the Messages API is shown of the page."""
+    """A link behind the words; `quoted` is the excerpt that a client of the Messages API shows."""
 
     def annotation(start: int, end: int) -> UrlCitation:
         cited = UrlCitation(url, title, start + 1, end)  # without the blank before it
@@ -273,10 +273,10 @@ def _citation(url: str, title: str, quoted: str | None) -> Source:
 
 
 def is_named(address: str, items: Sequence[Item]) -> bool:
-    """Does somebody else than the model name this address?
+    """Does anyone but the model name this address in the conversation?
 
-    A page can ask the model to open an address that it makes of what it knows, and so tell a secret to
-    whoever owns that address. An address that stands in the conversation already tells nothing new.
+    A page can ask the model to build an address of what it knows, and so to send a secret to the owner of
+    that address. An address that the conversation names already gives nothing away.
     """
     bare = address.split("://", 1)[1].rstrip("/")
     return any(_names(text, bare) for text in _texts(items))
@@ -319,7 +319,7 @@ def _names(text: str, address: str) -> bool:
 
 
 def _texts(items: Sequence[Item]) -> Iterator[str]:
-    """What was said by others than the model, and the sources that its answers cite."""
+    """The texts that the model did not write, and the sources that its answers cite."""
     for item in items:
         if isinstance(item, FunctionCallOutput):
             yield text_of(item.output)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.tools.base import ToolFailure
-from antiphon.tools.code_interpreter.containers import Containers, can_keep, file_id, listed
+from antiphon.tools.code_interpreter.containers import Containers, can_keep, file_id, files_by_id
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_with_all_of_them_at_work_there_is_no_other(containers: Containers) -> N
 
 
 def keep(containers: Containers, path: Path, files: dict[str, bytes], now: float) -> list[str]:
-    with containers.staged(path) as folder:
+    with containers.staging_folder(path) as folder:
         staged = {name: folder / str(number) for number, name in enumerate(files)}
         for name, data in files.items():
             staged[name].write_bytes(data)
@@ -78,7 +78,7 @@ def test_files_are_kept_under_any_name(containers: Containers, tmp_path: Path) -
     assert keep(containers, path, {"ä %.txt": b"3"}, 1003) == []
     containers.remove()
     assert list(path.parent.iterdir()) == [path]
-    assert {id: file.read_bytes() for id, file in listed(path).items()} == {file_id("ä %.txt"): b"3"}
+    assert {id: file.read_bytes() for id, file in files_by_id(path).items()} == {file_id("ä %.txt"): b"3"}
 
 
 @pytest.mark.parametrize("name", ["", ".", "a/../b", "/a", "a/", "\udce9", "ä" * 100])

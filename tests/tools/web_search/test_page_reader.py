@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.tools.base import ToolFailure
-from antiphon.tools.web_search.page_reader import decoded, read_plainly
+from antiphon.tools.web_search.page_reader import decode, read_plainly
 from antiphon.tools.web_search.pages import PageReader, PageReaders
 from tests.tools.search_servers import ARTICLE
 
@@ -44,7 +44,7 @@ def test_whatever_a_page_is_it_is_read(page: str) -> None:
     ],
 )
 def test_the_characters_of_a_page(page: bytes, charset: str) -> None:
-    assert decoded(page, charset).endswith("schön")
+    assert decode(page, charset).endswith("schön")
 
 
 async def test_the_child_reads_many_pages_and_ends_with_the_reader() -> None:
