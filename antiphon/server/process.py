@@ -145,7 +145,7 @@ def _discovered(config: Config) -> str:
     off = "[server] discover = false turns this off"
     if config.keys or not any(one.is_paid for one in found):
         return f"found:  {listed}; {off}\n"
-    return f"found:  {listed}\n{_INDENT}whoever reaches this port spends these keys; {off}\n"
+    return f"found:  {listed}\n{_INDENT}anyone who can reach this port can spend these keys; {off}\n"
 
 
 def _next(config: Config) -> str:

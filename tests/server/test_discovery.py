@@ -129,7 +129,7 @@ def test_the_banner_tells_what_was_found_and_who_can_spend_it(said: Callable[...
     text = said(OPENAI, OLLAMA)
     assert "models: openai/…, ollama/…\n" in text
     assert "found:  openai (OPENAI_API_KEY), ollama (http://127.0.0.1:11434)\n" in text
-    assert "whoever reaches this port spends these keys; [server] discover = false turns this off\n" in text
+    assert "anyone who can reach this port can spend these keys; [server] discover = false turns this off\n" in text
 
 
 def test_the_banner_warns_of_nothing_that_cannot_be_spent(said: Callable[..., str]) -> None:
@@ -201,7 +201,7 @@ def test_every_worker_has_what_the_server_found(tmp_path: Path, upstream: Upstre
             url = first.split(" on ")[1].split("/v1/")[0]
             assert models == "models: groq/…, lmstudio/…\n"
             assert found == f"found:  groq (GROQ_API_KEY), lmstudio ({upstream.url})\n"
-            assert "whoever reaches this port spends these keys" in warning
+            assert "anyone who can reach this port can spend these keys" in warning
             for _ in range(8):
                 with Client(url) as client:
                     assert client.create(model="lmstudio/m", input="hi")["status"] == "completed"
