@@ -77,7 +77,7 @@ def _answered(page: Page) -> float:
     field.fill("Begin.")
     began = page.evaluate("performance.now()")
     field.press("Enter")
-    page.get_by_role("button", name="Answer again").wait_for(timeout=120_000)
+    page.get_by_role("button", name="Retry").wait_for(timeout=120_000)
     page.wait_for_function("document.querySelector('.prose') !== null")
     return float(page.evaluate("performance.now()") - began) / 1000
 

@@ -86,7 +86,7 @@ def say(page: Page, words: str) -> None:
 
 def answers(page: Page) -> Locator:
     """Those that are complete: they can be given again."""
-    return page.get_by_role("article").filter(has=page.get_by_role("button", name="Answer again"))
+    return page.get_by_role("article").filter(has=page.get_by_role("button", name="Retry"))
 
 
 def ask(page: Page, words: str) -> Locator:

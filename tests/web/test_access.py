@@ -27,14 +27,14 @@ def enter(page: Page, key: str, *, stay: bool = False) -> None:
     page.get_by_label("Key", exact=True).fill(key)
     if stay:
         page.get_by_role("checkbox").check()
-    page.get_by_role("button", name="Enter").click()
+    page.get_by_role("button", name="Sign in").click()
 
 
 def test_a_key_is_asked_for_and_forgotten_with_the_page(page: Page) -> None:
-    expect(page.get_by_role("heading", name="This gateway asks for a key")).to_be_visible()
+    expect(page.get_by_role("heading", name="This gateway requires a key")).to_be_visible()
     assert violations(page) == []
     enter(page, "wrong")
-    expect(page.get_by_role("alert")).to_contain_text("does not know this key")
+    expect(page.get_by_role("alert")).to_contain_text("rejected this key")
     enter(page, "key-one")
     expect(ask(page, "Am I in?")).to_contain_text("Am I in?")
     assert (
@@ -67,9 +67,9 @@ def test_a_session_that_ends_leads_back_and_another_key_sees_nothing(
     chat = page.url
     visit.context.clear_cookies()
     # Whatever the page asks for next leads back: this click, or something that comes before it.
-    page.evaluate("document.querySelector('[aria-label=\"Answer again\"]')?.click()")
+    page.evaluate("document.querySelector('[aria-label=\"Retry\"]')?.click()")
     enter(page, "key-two")
-    expect(page.get_by_text("This chat is not here.")).to_be_visible()
+    expect(page.get_by_text("Chat not found")).to_be_visible()
     assert page.url == chat
 
 

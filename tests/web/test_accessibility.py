@@ -35,7 +35,7 @@ def test_axe_finds_nothing_on_any_screen(coloured: Page) -> None:
     for view in ("Items", "Request", "Route"):
         page.get_by_role("tab", name=view).click()
         assert violations(page) == []
-    for keys, title in (("Control+,", "Settings"), ("Control+/", "Keyboard")):
+    for keys, title in (("Control+,", "Settings"), ("Control+/", "Keyboard shortcuts")):
         page.keyboard.press(keys)
         expect(page.get_by_role("dialog", name=title)).to_be_visible()
         assert violations(page) == []
@@ -61,11 +61,11 @@ def test_it_can_be_used_with_the_keyboard_alone(page: Page) -> None:
     expect(message(page)).to_be_focused()
     page.keyboard.type("by keyboard")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("button", name="Answer again")).to_be_visible()
+    expect(page.get_by_role("button", name="Retry")).to_be_visible()
     page.keyboard.press("ArrowUp")
     expect(page.get_by_role("textbox", name="Edit")).to_be_focused()
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="Answer again").focus()
+    page.get_by_role("button", name="Retry").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_label("Branch 2 of 2")).to_be_visible()
     page.keyboard.press("Control+b")

@@ -42,7 +42,7 @@ def test_reasoning_calls_sources_and_usage(page: Page, protocol: str) -> None:
     )
     expect(answer).to_contain_text("60 in, 12 tokens out")
     expect(answer).to_contain_text("20 cached")
-    expect(answer).to_contain_text("first word")
+    expect(answer).to_contain_text("first token")
 
 
 def test_one_answer_reads_the_same_in_both_protocols(browser: Browser, gateway: Serving) -> None:

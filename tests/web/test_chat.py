@@ -36,7 +36,7 @@ def test_nothing_is_sent_that_the_store_has(page: Page) -> None:
 
 def test_another_answer_is_a_branch_beside_the_first(page: Page) -> None:
     ask(page, "Say it twice.")
-    page.get_by_role("button", name="Answer again").click()
+    page.get_by_role("button", name="Retry").click()
     expect(page.get_by_label("Branch 2 of 2")).to_be_visible()
     page.get_by_role("button", name="Previous branch").click()
     expect(page.get_by_label("Branch 1 of 2")).to_be_visible()
@@ -131,7 +131,7 @@ def test_chats_are_found_named_exported_and_deleted(page: Page, gateway: Serving
     expect(chats.get_by_role("listitem")).to_have_count(1)
     page.keyboard.press("Control+a")
     page.keyboard.type("no such words")
-    expect(chats.get_by_text("No chat has")).to_be_visible()
+    expect(chats.get_by_text("No results for")).to_be_visible()
     page.get_by_role("searchbox").fill("")
     for kind, begins in (("Markdown", "# Stripes\n\n## You\n\nabout zebras\n"), ("JSON", "{")):
         page.get_by_role("button", name="Options of this chat").click()
@@ -145,6 +145,22 @@ def test_chats_are_found_named_exported_and_deleted(page: Page, gateway: Serving
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page).to_have_url(f"{gateway.url}/")
     assert gateway.client().get(f"/v1/antiphon/chats/{chat}").status_code == 404
+
+
+def test_the_list_loads_more_chats_when_it_is_scrolled_to_its_end(visit: Visit, gateway: Serving) -> None:
+    client = gateway.client()
+    client.ok("POST", "/v1/antiphon/chats", json={"title": "The first of many"})
+    for n in range(41):
+        client.ok("POST", "/v1/antiphon/chats", json={"title": f"One of many {n}"})
+    page = visit.open()
+    chats = page.get_by_role("navigation", name="Chats")
+    first = chats.get_by_role("button", name="The first of many", exact=True)
+    expect(chats.get_by_role("button", name="One of many 40", exact=True)).to_be_visible()
+    expect(first).to_have_count(0)
+    chats.get_by_role("button", name="One of many 2", exact=True).scroll_into_view_if_needed()
+    chats.get_by_role("button", name="One of many 2", exact=True).hover()
+    page.mouse.wheel(0, 10_000)
+    expect(first).to_be_visible()
 
 
 def test_a_chat_that_the_list_does_not_reach_has_its_title_and_can_be_deleted(
@@ -162,7 +178,7 @@ def test_a_chat_that_the_list_does_not_reach_has_its_title_and_can_be_deleted(
     expect(chats.get_by_role("button", name="Newer 40", exact=True)).to_be_visible()
     expect(chats.get_by_role("button", name="An old one", exact=True)).to_have_count(0)
     page.get_by_role("searchbox").fill("no such words")
-    expect(chats.get_by_text("No chat has")).to_be_visible()
+    expect(chats.get_by_text("No results for")).to_be_visible()
     expect(title).to_have_text("An old one")
     page.get_by_role("button", name="Options of this chat").click()
     page.get_by_role("menuitem", name="Delete").click()
@@ -174,7 +190,7 @@ def test_a_chat_that_the_list_does_not_reach_has_its_title_and_can_be_deleted(
 
 def test_a_chat_that_is_gone_is_told(visit: Visit) -> None:
     page = visit.open("/c/chat_000000000000000000000000")
-    expect(page.get_by_text("This chat is not here.")).to_be_visible()
+    expect(page.get_by_text("Chat not found")).to_be_visible()
 
 
 PIXEL = bytes.fromhex(
@@ -243,9 +259,9 @@ def test_a_queued_file_that_the_browser_cannot_keep_is_sent_all_the_same(page: P
     say(page, "and then this")
     expect(page.get_by_text("Next", exact=True)).to_be_visible()
     expect(message(page)).to_have_value("")
-    page.get_by_role("button", name="Do not send this").click()
+    page.get_by_role("button", name="Remove from the queue").click()
     page.get_by_role("button", name="Stop").click()
-    expect(page.get_by_role("button", name="Answer again")).to_be_visible()
+    expect(page.get_by_role("button", name="Retry")).to_be_visible()
 
 
 @pytest.mark.parametrize("path", ["..%5C..%5Cmodels", "x%3Fsearch=y", "%E0%A4%A"])
@@ -253,7 +269,7 @@ def test_an_address_leads_to_no_other_path(visit: Visit, path: str) -> None:
     asked: list[str] = []
     visit.page.on("request", lambda request: asked.append(request.url.removeprefix(visit.url)))
     page = visit.open(f"/c/{path}")
-    expect(page.get_by_text("This chat is not here.")).to_be_visible()
+    expect(page.get_by_text("Chat not found")).to_be_visible()
     known = ("/c/", "/assets/", "/favicon", "/v1/antiphon/session", "/v1/antiphon/chats?limit=40")
     others = {url for url in asked if not url.startswith(known) and url != "/v1/models"}
     assert others
@@ -268,14 +284,14 @@ def test_a_chat_that_was_deleted_elsewhere_can_be_looked_at_and_left(page: Page,
     gateway.client().ok("DELETE", f"/v1/antiphon/chats/{chat}")
     gateway.client().delete(f"/v1/responses/{response}")
     page.get_by_role("button", name="Inspect", exact=True).click()
-    expect(page.get_by_text("The gateway keeps no events of this response.")).to_be_visible()
+    expect(page.get_by_text("The gateway stored no events of this response.")).to_be_visible()
     chats = page.get_by_role("navigation", name="Chats")
     chats.get_by_role("button", name="here for a while", exact=True).dblclick()
     page.get_by_role("textbox", name="Title of the chat").fill("too late")
     page.keyboard.press("Enter")
     expect(chats.get_by_role("button", name="here for a while", exact=True)).to_have_count(0)
     page.reload()
-    expect(page.get_by_text("This chat is not here.")).to_be_visible()
+    expect(page.get_by_text("Chat not found")).to_be_visible()
 
 
 def test_a_browser_without_an_idle_callback_answers_too(visit: Visit) -> None:

@@ -31,7 +31,7 @@ def test_a_change_of_the_list_that_fails_is_told_and_not_shown(page: Page, gatew
     row.dblclick()
     page.get_by_role("textbox", name="Title of the chat").fill("Storks")
     page.keyboard.press("Enter")
-    expect(chats.get_by_role("alert")).to_have_text("Nothing was changed. The disk is full.")
+    expect(chats.get_by_role("alert")).to_have_text("The change was not saved. The disk is full.")
     expect(row).to_be_visible()
     expect(chats.get_by_text("Storks")).to_have_count(0)
     page.get_by_role("button", name="Options of this chat").click()
@@ -57,7 +57,7 @@ def test_a_change_while_the_gateway_is_away_is_told(page: Page) -> None:
     chats.get_by_role("button", name="about cranes", exact=True).dblclick()
     page.get_by_role("textbox", name="Title of the chat").fill("Geese")
     page.keyboard.press("Enter")
-    expect(chats.get_by_role("alert")).to_have_text("Nothing was changed. The gateway does not answer")
+    expect(chats.get_by_role("alert")).to_have_text("The change was not saved. The gateway does not answer")
     page.unroute("**/v1/antiphon/chats/*")
 
 
@@ -224,7 +224,7 @@ def test_an_answer_that_is_resumed_tells_when_its_first_word_came(visit: Visit, 
         if again:
             page.reload()
         told = answers(page).last.inner_text()
-        first, speed = re.search(r"first word ([\d.]+) (m?s)", told), re.search(r"([\d.]+) tokens/s", told)
+        first, speed = re.search(r"first token ([\d.]+) (m?s)", told), re.search(r"([\d.]+) tokens/s", told)
         assert first, told
         assert speed, told
         assert 0 < float(speed[1]) < 1000, told

@@ -1,4 +1,4 @@
-/** The chats, those of the terminal too: found, named, pinned, deleted. */
+/** The list of chats, which the terminal shares: search, rename, pin, delete. */
 
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { change, list, more, remove, search } from "./chats";
@@ -100,11 +100,7 @@ export function Sidebar({ current, onHide, onSettings, onChosen }: SidebarProps)
             </ul>
           </section>
         ))}
-        {state.hasMore && (
-          <button type="button" className="quiet mx-1 mt-2 px-2 text-sm" onClick={() => void more()}>
-            {text.sidebar.more}
-          </button>
-        )}
+        {state.hasMore && <MoreButton key={state.chats.length} />}
       </div>
       <div className="flex border-t border-line px-3 py-2">
         <button type="button" className="quiet flex items-center gap-2 px-2 text-sm" onClick={onSettings}>
@@ -122,6 +118,23 @@ export function Sidebar({ current, onHide, onSettings, onChosen }: SidebarProps)
         />
       )}
     </nav>
+  );
+}
+
+/** Loads more chats when it is scrolled into view, or pressed. */
+function MoreButton() {
+  const button = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    const observer = new IntersectionObserver((entries) => {
+      if (entries.some((entry) => entry.isIntersecting)) void more();
+    });
+    if (button.current) observer.observe(button.current);
+    return () => observer.disconnect();
+  }, []);
+  return (
+    <button ref={button} type="button" className="quiet mx-1 mt-2 px-2 text-sm" onClick={() => void more()}>
+      {text.sidebar.more}
+    </button>
   );
 }
 
