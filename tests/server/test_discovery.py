@@ -129,7 +129,10 @@ def test_the_banner_tells_what_was_found_and_who_can_spend_it(said: Callable[...
     text = said(OPENAI, OLLAMA)
     assert "models: openai/…, ollama/…\n" in text
     assert "found:  openai (OPENAI_API_KEY), ollama (http://127.0.0.1:11434)\n" in text
-    assert "anyone who can reach this port can spend these keys; [server] discover = false turns this off\n" in text
+    assert (
+        "anyone who can reach this port can spend these keys; [server] discover = false turns this off\n"
+        in text
+    )
 
 
 def test_the_banner_warns_of_nothing_that_cannot_be_spent(said: Callable[..., str]) -> None:
