@@ -27,6 +27,7 @@ from antiphon.spec.errors import (
 from antiphon.spec.ids import new_id
 from antiphon.spec.routing import PARAMETER, RoutingDecision, SpeedRequirement, TaskComplexity
 from antiphon.stream.dialects import OPEN_RESPONSES
+from antiphon.wires.run_gate import SettlementRow
 from antiphon.wires.run_listener import AttemptInfo, RunInfo, SilentListener, Spent
 
 PROVIDER_FAILED = "provider_failed"
@@ -183,6 +184,9 @@ class _Admission:
     async def reserve(self, attempt: AttemptInfo) -> None:
         if attempt.kind == "answer":
             self.keeper.count_request(self.request_id, attempt.provider)
+
+    def settle(self, spent: Spent) -> tuple[SettlementRow, ...]:
+        return ()
 
 
 class Router:

@@ -5,6 +5,7 @@ summary needs them. An attempt reserves, tells the listeners, counts the usage, 
 when what is inside raises or is cancelled. The run adds up its attempts, its callers do not.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -225,6 +226,8 @@ async def open_run(run: RunState) -> AsyncIterator[RunUpstreams]:
     try:
         yield RunUpstreams(run)
     finally:
+        if run.admission is not None:
+            await asyncio.shield(run.settle_alone())
         run.end()
 
 

@@ -85,7 +85,7 @@ class Engine:
         self.seal = seal
         self.clock = clock
         self.schemas = SchemaPool()
-        self.services = Services(seal, self.schemas, clock)
+        self.services = Services(seal, self.schemas, clock, store)
         self._receipt_log = ReceiptLog()
 
     @property
@@ -436,6 +436,7 @@ class Engine:
             expires_at=expires,
             append=append,
             chat=self.joining(run.turn.request),
+            settlements=() if run.state.admission is None else run.state.settle(),
         )
 
     def joining(self, request: Request) -> Joining | None:

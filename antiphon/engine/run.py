@@ -138,6 +138,8 @@ class Run(Struct, eq=False, weakref=True):
             await self._answer()
             if self._save is not None:
                 await self._store(self._save)
+            if self.state.admission is not None:
+                await self._settle()
             if self._closing:
                 await self._put_one_by_one(end)
             await end.close(self._terminal)
@@ -147,7 +149,8 @@ class Run(Struct, eq=False, weakref=True):
         finally:
             self._stop_waiting()
             self._end = None
-            self.state.end()
+            if not self.state.is_background:
+                self.state.end()
 
     async def result(self, task: asyncio.Task[Any] | None = None) -> Response:
         """The response at its end, without an event on the way.
@@ -159,6 +162,8 @@ class Run(Struct, eq=False, weakref=True):
             await self._answer(task)
             if self._save is not None:
                 await self._store(self._save)
+            if self.state.admission is not None:
+                await self._settle()
         except BaseException:
             await self._abandon()
             raise
@@ -317,6 +322,13 @@ class Run(Struct, eq=False, weakref=True):
             self.composer.cancel()
             if self._save is not None:
                 await asyncio.shield(self._store(self._save))
+        if self.state.admission is not None:
+            await asyncio.shield(self._settle())
+
+    async def _settle(self) -> None:
+        """Store what the gate wants to be stored; a job does so in the write that ends its response."""
+        if not self.state.is_background:
+            await self.state.settle_alone()
 
     async def _store(self, save: Save) -> None:
         """A response that cannot be stored fails after all."""
@@ -324,6 +336,8 @@ class Run(Struct, eq=False, weakref=True):
             self.turn.is_large = True  # so that it is encoded apart from the event loop
         try:
             await save(self)
+            if self.state.settlements is not None:
+                self.state.is_settled = True
         except Exception as error:
             self.encoded = None
             problem = problem_of(error, self.turn.request_id)

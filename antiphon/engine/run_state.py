@@ -1,7 +1,7 @@
 """One run from its admission to its end: who asks, which target is asked now, and what has been spent."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Literal, ParamSpec
 
@@ -12,6 +12,9 @@ from antiphon.engine.request_context import RequestContext
 from antiphon.engine.routing.routes import UsableRoute
 from antiphon.engine.settings_in_force import SettingsInForce
 from antiphon.providers.base import Turn
+from antiphon.spec import ids
+from antiphon.store.base import Settlement, StoreError
+from antiphon.store.store import Store
 from antiphon.wires.run_gate import Admission, Gate
 from antiphon.wires.run_listener import Listener, RunInfo, Spent
 from antiphon.wires.schema.pool import SchemaPool
@@ -28,6 +31,7 @@ class Services(Struct, eq=False):
     seal: Seal
     schemas: SchemaPool
     clock: Callable[[], float]
+    store: Store
     listeners: tuple[Listener, ...] = ()
     gate: Gate | None = None
 
@@ -56,6 +60,10 @@ class RunState(RunInfo, eq=False, kw_only=True):
     """`over`: it has ended, or another process goes on with it."""
     admission: Admission | None = None
     """What the gate gave; None where there is no gate."""
+    settlements: Sequence[Settlement] | None = None
+    """What the gate wants to be stored of it; None before it was asked."""
+    is_settled: bool = False
+    """Are they stored?"""
 
     @property
     def targets(self) -> tuple[Target, ...]:
@@ -87,6 +95,30 @@ class RunState(RunInfo, eq=False, kw_only=True):
         self.phase, self.began = "open", perf_counter()
         if spent is not None:
             self.spent = spent
+
+    def settle(self) -> Sequence[Settlement]:
+        """What the gate wants to be stored of this run, now that its attempts have ended.
+
+        For the write that stores the response; `is_settled` has to be set after it.
+        """
+        if self.admission is None:
+            return ()
+        if self.settlements is None:
+            run, now = self.id or ids.new_id("run_"), self.services.clock()
+            rows = self.admission.settle(self.spent)
+            self.settlements = [Settlement(run, row.kind, self.tenant, now, row.data) for row in rows]
+        return self.settlements
+
+    async def settle_alone(self) -> None:
+        """Store what the gate wants to be stored, unless that was written with the response."""
+        if self.is_settled:
+            return
+        try:
+            if settlements := self.settle():
+                await self.services.store.settle(settlements)
+            self.is_settled = True
+        except StoreError as error:
+            log.error("request %s could not be settled: %s", self.request_id, error)
 
     def leave(self) -> None:
         """Leave the run to another process: its end is not told here."""

@@ -130,6 +130,19 @@ class KeyClaim(Struct, frozen=True, gc=False):
     expires_at: float
 
 
+class Settlement(Struct, frozen=True, gc=False):
+    """A row that the gate writes about a run that has ended.
+
+    `run` is the id of its response, or one of its own. A run has one row of each `kind`: a second is ignored.
+    """
+
+    run: str
+    kind: str
+    tenant: str
+    settled_at: float
+    data: bytes
+
+
 class NewResponse(Struct, frozen=True, gc=False):
     """A response to store, `input` and `output` as fragments; `names` are the ids to find its items by.
 
@@ -137,7 +150,7 @@ class NewResponse(Struct, frozen=True, gc=False):
     will be spelled, `job` is what another process needs to go on with it, sealed by whoever made it. From a
     queue, those of one `conversation` are worked on one after another. One that joins a chat lives as long as
     the chat. With `claim` its idempotency key is kept for it in the same transaction, if the claim still
-    holds.
+    holds; `settlements` are written in that transaction, too.
     """
 
     id: str
@@ -159,6 +172,7 @@ class NewResponse(Struct, frozen=True, gc=False):
     claim: KeyClaim | None = None
     job: bytes | None = None
     conversation: str | None = None
+    settlements: Sequence[Settlement] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +180,7 @@ class Change:
     """The next state of a running response, and the events up to it. Without `output` the output stays.
 
     `at` is when it ended, for the chat that it is in. `attempt` is the one that its owner works in. Without
-    `job` the job stays, unless the response ends: that erases it.
+    `job` the job stays, unless the response ends: that erases it. `settlements` are written with it.
     """
 
     id: str
@@ -180,6 +194,7 @@ class Change:
     at: float = 0.0
     attempt: int = 0
     job: bytes | None = None
+    settlements: Sequence[Settlement] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from antiphon.store.changes import Changes
 from antiphon.store.records import chats as chat_records
 from antiphon.store.records import conversations as conversation_records
 from antiphon.store.records import files as file_records
-from antiphon.store.records import retention, short_lived
+from antiphon.store.records import retention, settlements, short_lived
 from antiphon.store.statements import Steps
 
 P = ParamSpec("P")
@@ -49,7 +49,8 @@ def _operation(steps: Callable[P, Steps[T]], way: Way) -> Operation[P, T]:
 
 
 class Records(ABC):
-    """Conversations, chats, files, sessions, approvals, idempotency keys, and numbers that processes share.
+    """Conversations, chats, files, sessions, approvals, idempotency keys, numbers that processes share, and
+    what the gate writes about runs.
 
     Each is one transaction. What it does is written in `antiphon/store/records`.
     """
@@ -109,6 +110,7 @@ class Records(ABC):
     renew_keys = removes(short_lived.renew_keys)
     release_key = removes(short_lived.release_key)
     share = removes(short_lived.share)
+    settle = writes(settlements.add)
 
     @abstractmethod
     async def conversation_context(self, tenant: str, id: str) -> bytes | None:

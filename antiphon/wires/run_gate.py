@@ -1,9 +1,12 @@
 """What may refuse a run, or an attempt of it, before anything is asked: limits, budgets, guards."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from antiphon.spec.errors import ErrorPayload
-from antiphon.wires.run_listener import AttemptInfo, RunInfo
+from antiphon.wires.run_listener import AttemptInfo, RunInfo, Spent
 
 
 class RunStopped(Exception):
@@ -18,6 +21,14 @@ class RunStopped(Exception):
         self.status = status
 
 
+class SettlementRow(Struct, frozen=True):
+    """What a gate wants to be stored of a run that has ended: one row of each kind."""
+
+    kind: str
+    data: bytes
+    """In JSON."""
+
+
 class Admission(Protocol):
     """One run that a gate has let in."""
 
@@ -25,6 +36,13 @@ class Admission(Protocol):
         """Called before each attempt. Raises a `SpecError` to refuse this one: a route tries another target.
 
         Raises `RunStopped` to refuse this one and all that may follow.
+        """
+
+    def settle(self, spent: Spent) -> Sequence[SettlementRow]:
+        """Called once all attempts have ended, with what they took together. It must not wait.
+
+        The store writes the rows in the transaction of the response, or alone where no response is stored. Of
+        a background response they count only if this process is the one that ends it.
         """
 
 
@@ -35,4 +53,7 @@ class Gate(Protocol):
         """Called once for each run, before its first attempt; a `SpecError` refuses it."""
 
     async def rejoin(self, run: RunInfo) -> Admission:
-        """Called where this process goes on with a background run that the gate of another has let in."""
+        """Called where this process goes on with a background run that the gate of another has let in.
+
+        Or where it only ends such a run: it was cancelled before it began, or cannot be gone on with.
+        """

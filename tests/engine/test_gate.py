@@ -17,7 +17,7 @@ from antiphon.spec.request import CompactRequest, Request
 from antiphon.spec.response import Usage
 from antiphon.store import SqliteStore
 from antiphon.stream.deltas import Finish, TextDelta, UsageDelta
-from antiphon.wires.run_gate import Admission, RunStopped
+from antiphon.wires.run_gate import Admission, RunStopped, SettlementRow
 from antiphon.wires.run_listener import AttemptInfo, RunInfo, SilentListener, Spent
 from tests.engine.played import Step
 from tests.engine.routed import CUT, Scenes, World
@@ -55,6 +55,9 @@ class Limited:
         if not self.left:
             raise RunStopped(NO_MORE)
         self.left -= 1
+
+    def settle(self, spent: Spent) -> tuple[SettlementRow, ...]:
+        return ()
 
 
 class Ends(SilentListener):

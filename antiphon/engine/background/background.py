@@ -8,10 +8,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from antiphon.engine.background.following import Logs
-from antiphon.engine.background.job import BackgroundJob, Logged, Pace
+from antiphon.engine.background.job import BackgroundJob, Ending, Logged, Pace
 from antiphon.engine.background.job_record import UnreadableJob
 from antiphon.engine.background.owned_rows import OwnedRows
 from antiphon.engine.background.queued_work import QueuedWork
@@ -20,6 +21,7 @@ from antiphon.engine.background.takeover import (
     UNREADABLE_JOB,
     Restored,
     final_change,
+    rejoin_run,
     restored,
 )
 from antiphon.engine.engine import Engine
@@ -98,6 +100,7 @@ class Background:
         try:
             await job.save()
         except BaseException:
+            await asyncio.shield(state.settle_alone())
             state.end()
             raise
         return job
@@ -147,12 +150,17 @@ class Background:
                         found = await self._store.request_cancel(tenant, id)
         return found
 
+    async def cancel_for_deletion(self, tenant: str, id: str) -> None:
+        """Cancel a response, also where the process that works on it does not hear of it in time."""
+        found = await self.cancel(tenant, id)
+        if found is not None and found.status in RUNNING:
+            with suppress(StoreConflict):
+                await self._end_from_log(found, Composer.cancel, found.owner)
+
     async def _cancel_unbegun(self, response: StoredResponse) -> bool:
         """End a response that nobody has begun to work on. False: somebody has."""
-        now = int(self._engine.clock())
-        change = await final_change(self._store, response, self._source.owner, now, Composer.cancel)
         try:
-            return await self._store.update(change)
+            return await self._end_from_log(response, Composer.cancel)
         except StoreConflict:
             return False
 
@@ -218,11 +226,18 @@ class Background:
 
     async def _end(self, response: StoredResponse, error: ErrorPayload) -> None:
         """End a response as failed, from its log alone."""
-        now = int(self._engine.clock())
-        owner = self._source.owner
-        change = await final_change(self._store, response, owner, now, lambda composer: composer.fail(error))
-        await self._store.update(change)
+        await self._end_from_log(response, lambda composer: composer.fail(error))
         log.warning("background response %s ended as failed: %s", response.id, error.message)
+
+    async def _end_from_log(self, response: StoredResponse, ending: Ending, owner: str | None = None) -> bool:
+        """End a response, and its run, from what is stored. False: it has another owner, or has ended."""
+        run = await rejoin_run(self._engine, response)
+        now, owner = int(self._engine.clock()), owner or self._source.owner
+        change = await final_change(self._store, response, owner, now, ending)
+        is_ended = await self._store.update(replace(change, settlements=run.settle()))
+        if is_ended:
+            run.end()
+        return is_ended
 
     async def _end_at_last(self, tenant: str, id: str, attempt: int) -> None:
         """End a response as failed, as soon as the store lets us, if it still runs in this attempt."""

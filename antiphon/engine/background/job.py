@@ -190,15 +190,15 @@ class BackgroundJob:
         try:
             while self._pending or not self._over:
                 await self._until_due()
-                if self._leaving and self._producing is not None:
+                is_last_write = self._leaving  # else this may not write all that there is
+                if self._producing is not None and (self._leaving or self._is_to_be_settled()):
                     await asyncio.wait({self._producing})  # what its last attempt took is written, too
                 if self._has_unwritten():
                     await self._flush()
-                if self._leaving and not self._over:
-                    return
+                if is_last_write and not self._over:
+                    break
         except Lost:
             self.is_lost = True
-            self.state.leave()
             log.info("background response %s is no longer ours; its work is dropped", self.id)
         finally:
             self.ended.set()
@@ -206,6 +206,14 @@ class BackgroundJob:
             if self._producing is not None:
                 self._producing.cancel()
                 await asyncio.wait({self._producing})
+        if self._over and not self.is_lost:
+            self.state.end()
+        else:
+            self.state.leave()
+
+    def _is_to_be_settled(self) -> bool:
+        """Does the gate want to know what the run took, before its end is written?"""
+        return self._over and self.state.admission is not None
 
     # --- for the run --------------------------------------------------------------------------------------
 
@@ -353,6 +361,7 @@ class BackgroundJob:
             at=self._engine.clock(),
             attempt=self.attempt,
             job=job,
+            settlements=self.state.settle() if response.is_terminal else (),
         )
 
     def _wake_waiting(self) -> None:

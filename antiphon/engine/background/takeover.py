@@ -4,14 +4,18 @@ Finished items stay, and so does everything that clients have seen of the others
 stopped, open reasoning is completed with what it has. Anything else that is open is the end of the response.
 """
 
+import logging
+
 from msgspec import Struct
 
 from antiphon.engine.background.job import Ending
-from antiphon.engine.background.job_record import JobRecord
+from antiphon.engine.background.job_record import JobRecord, UnreadableJob
 from antiphon.engine.engine import Engine, PriorAttempt
 from antiphon.engine.hosted.progress import HostedProgress
+from antiphon.engine.request_context import RequestContext
 from antiphon.engine.routing.continuation import UNFINISHED, Unfinished, resumable
 from antiphon.engine.run import Run
+from antiphon.engine.run_state import RunState
 from antiphon.engine.saving import stored
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_response, decode_stored_items
@@ -27,6 +31,8 @@ from antiphon.stream.dialects import of_log
 from antiphon.stream.framing import single_line
 from antiphon.stream.reader import Reader
 from antiphon.stream.resume_state import SentEvents
+
+log = logging.getLogger(__name__)
 
 RESTARTED = ErrorPayload(
     "server_error",
@@ -98,6 +104,21 @@ async def restored(engine: Engine, response: StoredResponse) -> Restored | None:
     await state.rejoin(record.spent)
     events = _go_on(run, sent, record.hosted, response)
     return Restored(run, record, sent.next_number - 1, events)
+
+
+async def rejoin_run(engine: Engine, response: StoredResponse) -> RunState:
+    """The run of a response that is only to be ended, with what its attempts have taken, if that is known."""
+    context, spent = RequestContext(tenant=response.tenant), None
+    if (sealed := await engine.store.job(response.tenant, response.id)) is not None:
+        try:
+            record = JobRecord.opened(sealed, engine.seal, response.tenant, response.id)
+            context, spent = record.context(response.tenant, response.dialect), record.spent
+        except UnreadableJob as error:
+            log.warning("what background response %s has taken is not known: %s", response.id, error)
+    run = engine.new_run(context)
+    run.id, run.model, run.is_background = response.id, response.model, True
+    await run.rejoin(spent)
+    return run
 
 
 async def final_change(

@@ -99,7 +99,7 @@ async def delete(gateway: Gateway, exchange: Exchange) -> None:
     found, cancelled = await gateway.store.chat(tenant, id), None
     while found is not None and found.running not in (None, cancelled):
         cancelled = found.running
-        await gateway.background.cancel(tenant, cancelled or "")
+        await gateway.background.cancel_for_deletion(tenant, cancelled or "")
         found = await gateway.store.chat(tenant, id)
     if not await gateway.store.delete_chat(tenant, id):
         raise chat_not_found(id)

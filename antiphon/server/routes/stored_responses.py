@@ -75,7 +75,7 @@ async def deleted(gateway: Gateway, exchange: Exchange) -> str:
     """The id of the response that is no more; one that still ran is cancelled first."""
     found = await find(gateway, exchange)
     if found.status in RUNNING:
-        await gateway.background.cancel(exchange.context.tenant, found.id)
+        await gateway.background.cancel_for_deletion(exchange.context.tenant, found.id)
     if not await gateway.store.delete(exchange.context.tenant, found.id):
         raise missing(found.id)
     return found.id

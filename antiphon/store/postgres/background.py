@@ -10,7 +10,7 @@ from antiphon.store.postgres import responses
 from antiphon.store.postgres.backend import carry_out
 from antiphon.store.postgres.connection import Connection, execute, one
 from antiphon.store.postgres.event_log import joined
-from antiphon.store.records import chats, conversations
+from antiphon.store.records import chats, conversations, settlements
 
 # A terminal response has no owner, so a row with this owner is running.
 MINE = """
@@ -56,6 +56,8 @@ async def update(db: Connection, change: Change) -> bool:
         await carry_out(db, conversations.join(tenant, change.id, change.append))
     if chat is not None and not is_running:
         await carry_out(db, chats.end_response(chat, tenant, change.id, change.at))
+    if change.settlements:
+        await carry_out(db, settlements.add(change.settlements))
     return True
 
 

@@ -15,10 +15,12 @@ from psycopg.errors import UniqueViolation
 
 from antiphon.store.base import ItemPosition, StoreConflict, StoreUnavailable
 from antiphon.store.postgres import event_log, responses
+from antiphon.store.postgres.backend import carry_out
 from antiphon.store.postgres.connection import Connection, one
 from antiphon.store.postgres.database import Database
 from antiphon.store.postgres.event_log import EventBatch
 from antiphon.store.postgres.responses import PostgresPlan
+from antiphon.store.records import settlements
 
 MOST = 128
 """How many jobs go into one transaction."""
@@ -131,6 +133,9 @@ async def write_group(db: Connection, group: Sequence[GroupedWrite]) -> None:
     mine = await event_log.logged(logging)
     for n, (job, _) in enumerate(logs):
         job.error, job.result = None, n in mine
+    settled = [row for job, plan in saves if job.error is None for row in plan.response.settlements]
+    if settled:
+        await carry_out(db, settlements.add(settled))
 
 
 async def is_written(db: Connection, what: PostgresPlan | EventBatch) -> bool:

@@ -20,7 +20,7 @@ from antiphon.store.base import (
 from antiphon.store.bodies import BODY, item_in, splice, whole
 from antiphon.store.postgres.backend import carry_out
 from antiphon.store.postgres.connection import Connection, Row, ask, execute, one, rows, storable
-from antiphon.store.records import chats, conversations
+from antiphon.store.records import chats, conversations, settlements
 from antiphon.store.records.short_lived import keep_key
 
 # New rows, in one statement. A row that follows another goes in only while that one is still in its place,
@@ -184,6 +184,8 @@ async def insert(db: Connection, plan: PostgresPlan) -> ItemPosition:
     if new.chat is not None:
         previous = new.previous.response if new.previous else None
         await carry_out(db, chats.join(new.tenant, new.id, previous, new.chat))
+    if new.settlements:
+        await carry_out(db, settlements.add(new.settlements))
     return place
 
 

@@ -103,6 +103,18 @@ TABLES = (
         numbers BYTEA NOT NULL
     ) WITHOUT ROWID
     """,
+    # What the gate writes about runs that have ended, in JSON.
+    f"""
+    CREATE TABLE settlements (
+        {KEY},
+        run TEXT COLLATE "C" NOT NULL,
+        kind TEXT COLLATE "C" NOT NULL,
+        tenant TEXT COLLATE "C" NOT NULL,
+        settled_at DOUBLE PRECISION NOT NULL,
+        data BYTEA NOT NULL,
+        UNIQUE (run, kind)
+    )
+    """,
     # Uploaded files, whose bytes are in a folder under their digest, and the vector stores that search them.
     f"""
     CREATE TABLE files (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from antiphon.store.base import RUNNING, Change, LoggedEvent, StoreConflict, StoredResponse, fragment
 from antiphon.store.bodies import named_in, splice
-from antiphon.store.records import chats, conversations
+from antiphon.store.records import chats, conversations, settlements
 from antiphon.store.sqlite import responses
 from antiphon.store.sqlite.backend import carry_out
 
@@ -99,6 +99,8 @@ def update(db: sqlite3.Connection, change: Change) -> bool:
         carry_out(db, conversations.join(tenant, change.id, change.append))
     if chat is not None and not is_running:
         carry_out(db, chats.end_response(chat, tenant, change.id, change.at))
+    if change.settlements:
+        carry_out(db, settlements.add(change.settlements))
     return True
 
 

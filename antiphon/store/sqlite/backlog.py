@@ -14,10 +14,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from antiphon.store.base import RUNNING, NewResponse, StoreConflict, StoreError
+from antiphon.store.base import RUNNING, NewResponse, Settlement, StoreConflict, StoreError
+from antiphon.store.records import settlements
 from antiphon.store.sqlite import responses
+from antiphon.store.sqlite.backend import carry_out
 from antiphon.store.sqlite.journal import Abandoned, Journal
-from antiphon.store.sqlite.journal_format import DAMAGED, VERSION, Record
+from antiphon.store.sqlite.journal_format import DAMAGED, SETTLED, VERSION, Record
 from antiphon.store.sqlite.responses import Plan
 
 log = logging.getLogger(__name__)
@@ -47,6 +49,7 @@ _Row = tuple[
     int, str, str, int, int, str, str, int, int, int, str, str, bytearray, bytearray, bytearray, int, str
 ]
 _row = msgspec.msgpack.Decoder(_Row).decode
+_settled_row = msgspec.msgpack.Decoder(tuple[_Row, list[Settlement]]).decode
 ITS_OWN_FAULT = (
     ValueError,
     OverflowError,
@@ -95,8 +98,12 @@ class Backlog:
 
     def add(self, plan: Plan) -> None:
         """Safe when this returns; it will have the place that it wishes for, unless somebody is quicker."""
-        record = _encode(plan.row)
-        self._journal.append(record)
+        if settled := plan.response.settlements:
+            record = _encode((plan.row, settled))
+            self._journal.append(record, VERSION | SETTLED)
+        else:
+            record = _encode(plan.row)
+            self._journal.append(record)
         self._plans.append(plan)
         self._bytes += len(record)
         if self._bytes > MOST_BYTES:
@@ -182,6 +189,8 @@ def insert_all(db: sqlite3.Connection, plans: Sequence[Plan]) -> None:
     for wave in _waves(plans):
         for plan in responses.insert_plain(db, wave):
             _insert_elsewhere(db, plan)
+    if settled := [row for plan in plans for row in plan.response.settlements]:
+        carry_out(db, settlements.add(settled))
 
 
 def _insert_elsewhere(db: sqlite3.Connection, plan: Plan) -> None:
@@ -213,23 +222,27 @@ def adopt(db: sqlite3.Connection, journals: Sequence[Abandoned]) -> None:
         for record in journal.records():
             db.execute("SAVEPOINT row")
             try:
-                responses.insert_again(db, row_of(record))
+                row, settled = rows_of(record)
+                responses.insert_again(db, row)
+                carry_out(db, settlements.add(settled))
             except ITS_OWN_FAULT as error:
                 db.execute("ROLLBACK TO row")
                 journal.set_aside(record, str(error))
             db.execute("RELEASE row")
 
 
-def row_of(record: Record) -> responses.Row:
-    """The row in a record, in the shape that is written now; raises `ValueError` when it cannot be read.
+def rows_of(record: Record) -> tuple[responses.Row, Sequence[Settlement]]:
+    """The rows in a record, in the shape that is written now; raises `ValueError` when it cannot be read.
 
     When the columns change, rows of an older version are turned into the new ones here.
     """
     if record.version == DAMAGED:
         raise ValueError(f"{len(record.data)} bytes are damaged, or were not written to their end")
-    if record.version > VERSION:
+    if (version := record.version & ~SETTLED) > VERSION:
         raise ValueError(
-            f"its row has version {record.version}, and this version of Antiphon knows {VERSION} at most"
+            f"its row has version {version}, and this version of Antiphon knows {VERSION} at most"
         )
+    if record.version & SETTLED:
+        return _settled_row(record.data)
     row: responses.Row = _row(record.data)
-    return row
+    return row, ()

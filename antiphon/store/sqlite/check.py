@@ -13,7 +13,7 @@ import msgspec
 
 from antiphon.store.base import StoreError
 from antiphon.store.bodies import BODY, whole
-from antiphon.store.sqlite.backlog import row_of
+from antiphon.store.sqlite.backlog import rows_of
 from antiphon.store.sqlite.journal import journals, records_of, set_aside
 from antiphon.store.sqlite.journal_format import DAMAGED, Record
 from antiphon.store.sqlite.opening import FILE
@@ -161,6 +161,6 @@ def _is_in_use(path: Path) -> bool:
 def _of_records(records: list[Record]) -> Iterator[str]:
     for record in records:
         try:
-            row_of(record)
+            rows_of(record)
         except ValueError as error:
             yield f"a record cannot be read: {error}"

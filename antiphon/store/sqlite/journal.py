@@ -23,6 +23,7 @@ from antiphon.store.sqlite.disk_space import make_room, reason
 from antiphon.store.sqlite.journal_format import (
     END,
     START,
+    VERSION,
     Record,
     framed,
     has_rows,
@@ -102,10 +103,10 @@ class Journal:
             self.close()
             raise
 
-    def append(self, record: bytes) -> None:
+    def append(self, record: bytes, version: int = VERSION) -> None:
         """Raises `StoreFull`, and leaves no trace, when there is no room."""
         side = self._sides[self._current]
-        start, data = side.size, framed(side.mark, record)
+        start, data = side.size, framed(side.mark, record, version)
         end = start + len(data)
         try:
             if end > len(side.map):

@@ -18,6 +18,8 @@ from zlib import crc32
 
 VERSION = 1
 """Of the rows that are written now."""
+SETTLED = 0x40
+"""Added to the version of a row that has settlements with it."""
 DAMAGED = 255
 """Instead of a version: bytes that are no record, or not a whole one."""
 

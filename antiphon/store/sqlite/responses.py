@@ -30,7 +30,7 @@ from antiphon.store.base import (
     fragment,
 )
 from antiphon.store.bodies import BODY, item_in, splice, whole
-from antiphon.store.records import chats, conversations
+from antiphon.store.records import chats, conversations, settlements
 from antiphon.store.records.short_lived import keep_key
 from antiphon.store.sqlite.backend import carry_out
 
@@ -238,6 +238,8 @@ def insert_one(db: sqlite3.Connection, plan: Plan) -> ItemPosition:
     if new.chat is not None:
         previous = new.previous.response if new.previous else None
         carry_out(db, chats.join(new.tenant, new.id, previous, new.chat))
+    if new.settlements:
+        carry_out(db, settlements.add(new.settlements))
     return place
 
 

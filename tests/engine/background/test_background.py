@@ -315,3 +315,24 @@ async def test_a_summary_of_what_does_not_fit_is_made_of_its_newer_half(
     assert [item["type"] for item in body["output"]] == ["compaction"]
     assert [one["action"] for one in body["antiphon:receipts"]] == ["truncated"]
     assert narrow.turns == 1
+
+
+async def test_a_process_that_leaves_during_a_write_writes_what_came_meanwhile(
+    store: Forgetful, provider: Spoken, owner: Owner
+) -> None:
+    """It left right after the write that was under way, and the next process did not know of the rest."""
+    background = await owner()
+    store.writing, store.written = asyncio.Event(), asyncio.Event()
+    job = await begin(background)
+    await store.writing.wait()
+    provider.words.put_nowait("Well")
+    async with asyncio.timeout(DEADLINE):
+        while not any(b"Well" in line for line in job._pending):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    job.leave()
+    store.writing = None
+    store.written.set()
+    await background.close()
+    logged = await store.events_after("", job.id, -1, 100)
+    assert logged is not None
+    assert any(b"Well" in line.data for line in logged)

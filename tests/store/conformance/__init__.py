@@ -13,6 +13,7 @@ from tests.store.conformance.operations import Operations
 from tests.store.conformance.responses import Responses
 from tests.store.conformance.retention import Retention
 from tests.store.conformance.sessions import Sessions
+from tests.store.conformance.settlements import Settlements
 from tests.store.conformance.shared_numbers import SharedNumbers
 
 
@@ -27,6 +28,7 @@ class Conformance(
     Files,
     IdempotencyKeys,
     SharedNumbers,
+    Settlements,
     Operations,
 ):
     """All of it, for one store."""

@@ -32,6 +32,7 @@ from antiphon.store.postgres.migration import copy_into
 from antiphon.store.postgres.store import PostgresStore
 from tests.postgres import needs_postgres
 from tests.store.conformance.chats import turn
+from tests.store.conformance.settlements import CHARGE, settled
 from tests.store.conformance.values import chain, item, response, running
 
 pytestmark = needs_postgres
@@ -40,6 +41,7 @@ pytestmark = needs_postgres
 async def fill(store: Store) -> None:
     """A chain with branches and a deleted turn, a conversation, a chat, a background response, and files."""
     await chain(store, "r1", "r2", "r3")
+    await store.settle([CHARGE])
     root = await store.context("acme", "r1")
     await asyncio.gather(*[store.save(response(name, root, expires_at=5000)) for name in ("a", "b")])
     await store.delete("acme", "r2")
@@ -75,6 +77,7 @@ async def told(store: Store) -> dict[str, Any]:
         facts[id] = (found, context and context.json(), await store.events_after("acme", id, -1, 99))
     names = [f"{id}_{side}" for id in known for side in ("in", "out")]
     facts["items"] = await store.items("acme", [*names, "x", "o"])
+    facts["settlements"] = await settled(store)
     facts["conversation"] = await store.conversation_context("acme", "c1")
     facts["chat"] = (await store.chat("acme", "t1"), await store.chat_nodes("acme", "t1"))
     facts["found"] = [

@@ -14,20 +14,21 @@ from antiphon.store.sqlite import opening
 from antiphon.store.sqlite.backlog import LARGE
 from antiphon.store.sqlite.journal import Abandoned, Journal, abandoned, finish, journals
 from antiphon.store.sqlite.journal_format import END, START, VERSION, Record
+from tests.store.conformance.settlements import settled
 from tests.store.conformance.values import chain, item, response, said
 from tests.store.sqlite.test_crash import start
 
 DIES = """
 import asyncio, os, sys
 from pathlib import Path
-from antiphon.store import SqliteStore
+from antiphon.store import Settlement, SqliteStore
 from tests.store.conformance.values import response
 
 async def main():
     store = await SqliteStore.open(Path(sys.argv[1]))
     context = await store.context("acme", "r1")
     for id in ("r2", "r3"):
-        await store.save(response(id, context))
+        await store.save(response(id, context, settlements=[Settlement(id, "charge", "acme", 1.0, b"{}")]))
         context = await store.context("acme", id)
     assert store.stats.batches == 0
     print("saved", flush=True)
@@ -75,6 +76,7 @@ async def test_what_a_dead_process_saved_is_found_by_the_next(tmp_path: Path) ->
     store = await SqliteStore.open(tmp_path)
     everything = [f"{id}_{side}" for id in ("r1", "r2", "r3") for side in ("in", "out")]
     assert said(await store.context("acme", "r3")) == everything
+    assert [one.run for one in await settled(store)] == ["r2", "r3"]
     await store.close()
     assert journals(tmp_path / "antiphon.db") == []
 
