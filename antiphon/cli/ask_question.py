@@ -12,7 +12,7 @@ import msgspec
 
 from antiphon.cli.common import MISTAKE, CommandFailed
 from antiphon.client.tools.mcp import MCPServer
-from antiphon.providers.media.image_info import kind_of
+from antiphon.providers.image_info import kind_of
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText
 from antiphon.spec.items import Message
 from antiphon.spec.limits import MAX_NAME, NOT_IN_NAME

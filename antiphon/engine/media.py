@@ -19,7 +19,7 @@ from antiphon.config import UpstreamTimeouts
 from antiphon.engine.input_places import input_places
 from antiphon.providers.base import Provider, Turn, UpstreamError
 from antiphon.providers.errors import UNSUPPORTED_CONTENT, ForbiddenAddress
-from antiphon.providers.media.image_info import kind_of
+from antiphon.providers.image_info import kind_of
 from antiphon.spec.content import ContentPart, InputFile, InputImage
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import CustomToolCallOutput, FunctionCallOutput, Item, Message, parts_of

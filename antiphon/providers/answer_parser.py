@@ -25,7 +25,7 @@ class AnswerParser:
         self._deltas: list[AnyDelta] = []
 
     def _flush(self) -> None:
-        """Add what comes before any end: what was held back, and the usage."""
+        """Add what must stand before the end of the answer: pieces that were held back, and the usage."""
 
     def _close(self, last: Finish | Failure) -> None:
         self._flush()

@@ -58,9 +58,9 @@ class Turn(Struct, eq=False):
     is_lenient: bool = False
     """Is a part of the history that cannot be read passed over, with a receipt?"""
     stream: bool = True
-    """Does somebody follow the answer while it is made? Otherwise it may be fetched whole."""
+    """Does the client read the answer while the model makes it? Otherwise it may be fetched whole."""
     is_large: bool = False
-    """Is there so much in it that what is done for each item is done apart from the event loop?"""
+    """Is it so large that work for each item must run outside the event loop's thread?"""
     receipts: list[Receipt] = msgspec.field(default_factory=list)
     upstream_status: int = 0
     """Of an upstream that refused or failed: its HTTP status, and its own id for the request."""
@@ -69,7 +69,7 @@ class Turn(Struct, eq=False):
     keeps_chunks: bool = False
     """Is a chunk of the upstream without words to be put as an empty text?"""
     log: "Callable[[Turn, Receipt], None] | None" = None
-    """Told of each receipt that is left."""
+    """Called with each new receipt."""
     key: str = ""
     """The name of the key that the caller sent, for the log."""
     hint: RouteHint | None = None
@@ -80,7 +80,7 @@ class Turn(Struct, eq=False):
     __repr__ = object.__repr__  # which shows no prompt
 
     def receipt(self, provider: str, param: str, reason: str, action: str = DROPPED) -> None:
-        """Tell the client what this provider did not take as it was sent; in strict mode, refuse it."""
+        """Tell the client what this provider did not take as sent; in strict mode, refuse the request."""
         if self.strict and action in (DROPPED, REWRITTEN):
             raise SpecError(
                 ErrorPayload(
@@ -102,7 +102,7 @@ class Turn(Struct, eq=False):
                 self.log(self, receipt)
 
     def note(self, provider: str) -> Note:
-        """What the reader of an answer is given, to say what of the answer the client does not get."""
+        """The function by which the reader of an answer reports what of it the client does not get."""
         return partial(self.receipt, provider, action=SUPPRESSED)
 
 
@@ -182,7 +182,7 @@ class Provider(Protocol):
 
 
 class AnsweringProvider:
-    """A provider that only answers: it counts no tokens, lists no models, and holds nothing open."""
+    """A base for a provider that only answers: it counts no tokens and lists no models."""
 
     async def count_tokens(self, turn: Turn) -> int | None:
         return None
@@ -199,7 +199,7 @@ class KnowsModels(Protocol):
     """A provider that can tell more of its models than their names."""
 
     def facts(self, model: str) -> ModelFacts | None:
-        """What it knows of a model without asking anybody: what its list said when it was last asked for."""
+        """What the provider knows of a model without a request: what its list of models said last."""
 
 
 @runtime_checkable
@@ -228,7 +228,7 @@ Factory = Callable[[Any, Environment], Provider]
 
 
 class UpstreamError(Exception):
-    """The upstream refused, broke or never answered; `payload` is what the client is told."""
+    """The upstream refused, broke or never answered; the client receives `payload`."""
 
     def __init__(self, payload: ErrorPayload, status: int, retry_after: float | None = None) -> None:
         super().__init__(payload.message)

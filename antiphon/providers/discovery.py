@@ -1,4 +1,4 @@
-"""Providers that nobody has configured: found by a key in the environment, or on a port of this machine."""
+"""Providers without configuration: found by a key in the environment, or on a port of this machine."""
 
 import asyncio
 import re
@@ -14,7 +14,7 @@ from antiphon.config.mistakes import quote
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.http.failures import BadProxy
-from antiphon.providers.http.proxies import proxy_for
+from antiphon.providers.http.target import proxy_for
 from antiphon.providers.presets import PRESETS
 from antiphon.providers.queries import as_object, objects
 
@@ -37,7 +37,7 @@ _OURS: Final = "x-antiphon-dialect"
 
 
 def advice_on(model: str, providers: Container[str] = ()) -> str:
-    """What to do about a model that is not there, where its vendor is known; or nothing.
+    """Advice for a user who asked for an unknown model of a known vendor; empty for any other model.
 
     >>> advice_on("gpt-5")
     '; set OPENAI_API_KEY where the gateway runs, and ask for "openai/gpt-5"'
@@ -57,7 +57,7 @@ def advice_on(model: str, providers: Container[str] = ()) -> str:
 
 
 def in_environment(environ: Mapping[str, str]) -> list[FoundProvider]:
-    """The providers whose keys are there, each under the name of its type."""
+    """The providers whose keys the environment holds, each under the name of its type."""
     found = [
         FoundProvider(kind, {"type": kind, "api_key_env": variable}, variable)
         for kind, variable in _variables().items()
@@ -113,7 +113,7 @@ class LocalServer(NamedTuple):
     base_url: str
     path: str
     is_meant: Callable[[dict[str, Any]], bool]
-    """Is this what such a server says there? Others use the same ports."""
+    """Is this the answer of such a server? Other programs use the same ports."""
 
 
 def _is_list(said: dict[str, Any]) -> bool:

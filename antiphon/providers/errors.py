@@ -118,7 +118,7 @@ _PARAMS = {
 
 
 class AddressNotFound(UpstreamError):
-    """The upstream has nothing at this address: another wire may be spoken there."""
+    """The upstream has nothing at this address; it may speak another wire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def from_response(
     *,
     secrets: Collection[str] = (),
 ) -> UpstreamError:
-    """The upstream answered with something other than success."""
+    """The error for an answer whose status is not a success."""
     if 300 <= status < 400:
         message = f"it redirects to another address (HTTP {status}); set base_url to that address"
         return _error(provider, "server_error", UPSTREAM_ERROR, message, 502)
@@ -176,7 +176,7 @@ def add_request_id(error: ErrorPayload, headers: Mapping[str, str]) -> None:
 
 
 def from_error_object(provider: str, error: object, *, secrets: Collection[str] = ()) -> UpstreamError:
-    """The upstream said that something broke after it had answered with success."""
+    """The error for an error object that the upstream sent after it had answered with success."""
     parsed = _parse(error)
     return _classify(provider, parsed.status or _implied_status(parsed.words), parsed, secrets)
 
@@ -198,7 +198,7 @@ def invalid(provider: str, why: str) -> UpstreamError:
 
 
 def forbidden(provider: str, host: str) -> ForbiddenAddress:
-    """The address was given by somebody who may name only public ones."""
+    """The error for an address of a caller, who may name only public ones, that is not public."""
     payload = ErrorPayload(
         "invalid_request",
         f"{provider}: {host} does not lead to a public address, and no other may be fetched",
@@ -208,7 +208,7 @@ def forbidden(provider: str, host: str) -> ForbiddenAddress:
 
 
 def unsupported(provider: str, param: str, why: str) -> UpstreamError:
-    """The request holds something that this provider cannot be given."""
+    """The error for a part of the request that this provider cannot take."""
     return _error(provider, "invalid_request", UNSUPPORTED_CONTENT, why, 400, param)
 
 
@@ -347,7 +347,7 @@ def _delay_in(message: str) -> float | None:
 
 
 def _describe_filter(inner: object) -> str:
-    """What Azure's filter found in a prompt: `hate: high`."""
+    """Say what Azure's filter found in a prompt: `hate: high`."""
     results = inner.get("content_filter_result") if isinstance(inner, dict) else None
     if not isinstance(results, dict):
         return ""
@@ -359,7 +359,7 @@ def _describe_filter(inner: object) -> str:
 
 
 def _with_aws_name(parsed: _ErrorBody, headers: Mapping[str, str]) -> _ErrorBody:
-    """AWS says in a header what went wrong, perhaps with a colon and an address behind it."""
+    """Take the name of an AWS error from its header, where a colon and an address may follow it."""
     name = headers.get("x-amzn-errortype", "").partition(":")[0]
     return replace(parsed, code=name, type=name, own_code="") if _CODE.fullmatch(name) else parsed
 

@@ -52,7 +52,7 @@ class Call(Struct, frozen=True, gc=False):
 
 
 def encode_body(turn: Turn, body: dict[str, Any]) -> bytes:
-    """A body in JSON; that of a large turn in pieces that are joined once, so that no call takes long."""
+    """Encode a body as JSON; for a large turn in pieces that are joined once, so that no call takes long."""
     if not turn.is_large:
         return encode(body)
     pieces: list[bytes] = []
@@ -63,7 +63,7 @@ def encode_body(turn: Turn, body: dict[str, Any]) -> bytes:
 
 
 async def run_apart(turn: Turn, work: Callable[..., T], *given: object) -> T:
-    """What `work` gives; for a large turn it is done in the worker thread."""
+    """Call `work` and return its result; for a large turn, call it in the worker thread."""
     return await in_worker_thread(work, *given) if turn.is_large else work(*given)
 
 
@@ -104,7 +104,7 @@ async def ask(http: UpstreamClient, turn: Turn, prepare: PrepareCall, sink: Sink
         _note_failure(turn, exchange)
         raise
     finally:
-        exchange.leave()  # before the end is told: the connection can carry the next request meanwhile
+        exchange.leave()  # before the end goes to the sink: the connection can carry the next request
     if last and type(end := last[-1]) is Failure:
         errors.add_request_id(end.error, exchange.headers)
         _note_failure(turn, exchange)
@@ -125,7 +125,7 @@ def _whole(exchange: UpstreamExchange, parser: Parser, body: bytes) -> list[AnyD
 
 
 async def _follow(exchange: UpstreamExchange, parser: Parser, sink: Sink, reuse: bool) -> list[AnyDelta]:
-    """Put what comes into the sink as it leaves the socket; the last batch is given back."""
+    """Put what comes into the sink as it leaves the socket, and return the last batch."""
     last: list[AnyDelta] = []
 
     def read(data: bytes) -> bool:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
-from antiphon.providers.tools.client_calls import express_as_functions
+from antiphon.providers.tools import express_as_functions
 from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.history_text import output_as_message
 from antiphon.spec.items import (
@@ -60,7 +60,7 @@ def entries(turn: Turn) -> list[InputEntry]:
 
 
 def get_speaker(message: Message) -> str:
-    """The name of whoever says this, which the specification does not have; empty without one."""
+    """The name of the message's speaker, a field outside the specification; empty without one."""
     return str(extras(message).get("name") or "") if type(message) is not Message else ""
 
 
@@ -125,7 +125,7 @@ class _Speeches:
         return self._done
 
     def _as_function_item(self, entry: InputEntry) -> InputEntry | None:
-        """The entry in words that every wire has; None for one that is told otherwise."""
+        """The entry with an item of an agent client as a function's; None for an item that goes elsewhere."""
         if not isinstance(entry.item, Opaque):
             return entry
         item = express_as_functions(self._turn, self._provider, entry.item, entry.where)
@@ -139,7 +139,7 @@ class _Speeches:
             self._done[-1].entries.append(entry)
 
     def _output(self, entry: InputEntry) -> None:
-        """It has a place already, right after its call; if it has none, no call came before it."""
+        """Send an output that no call precedes as a message of the user; the others follow their calls."""
         self._answer()
         output = entry.item
         if (
@@ -153,7 +153,7 @@ class _Speeches:
             self._add("user", InputEntry(output_as_message(output), entry.number))
 
     def _answer(self) -> None:
-        """The outputs of all calls of the speech that just ended."""
+        """Add the outputs of all calls of the speech that just ended."""
         last = self._done[-1] if self._done else None
         if last is None or last.role != "assistant":
             return
@@ -164,7 +164,7 @@ class _Speeches:
 
 
 def note_failure(turn: Turn, provider: str, entry: InputEntry, output: AnyCallOutput) -> None:
-    """Tell the client that its tool's failure is told by the tool's words alone: the wire has no mark for it.
+    """Leave a receipt for a tool that failed: this wire has no mark for it, and only the tool's words say so.
 
     A strict request is not refused for that: an agent has to send what its tools said.
     """

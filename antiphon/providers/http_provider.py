@@ -1,25 +1,29 @@
-"""What the adapters to upstreams over HTTP share: one address, one key, and what is asked beside a turn."""
+"""What the adapters to upstreams over HTTP share: one address, one key, and the requests beside a turn."""
 
-from collections.abc import Awaitable, Collection, Coroutine, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 
 from antiphon.config import HttpSettings, ModelFacts
-from antiphon.providers import queries
-from antiphon.providers.base import Capabilities, Environment, Sink, Turn
-from antiphon.providers.embeddings import post_for_embeddings
+from antiphon.providers import errors, queries
+from antiphon.providers.base import Capabilities, Embedded, EmbeddingTask, Environment, Sink, Turn
 from antiphon.providers.exchange import Call, Parser, ask, encode_body
 from antiphon.providers.model_lists import ModelList, ModelNames
 from antiphon.providers.queries import RequestIdentity
+from antiphon.spec.codec import UNREADABLE, encode
 
 S = TypeVar("S", bound=Struct)
+_AT_ONCE = 8
+"""How many requests for embeddings run at the same time for one task."""
 
 
 class HttpProvider:
-    """A provider makes the `_call` of a turn, and fetches the list of its models; the rest is here.
+    """A base for providers: a subclass makes the `_call` of a turn, and fetches the list of its models.
 
-    `identity` is for an upstream whose every request is signed: the headers of this one, and its secrets.
+    `identity` is for an upstream that wants each request signed: the headers of this one, and its secrets.
     """
 
     capabilities: Capabilities
@@ -93,7 +97,7 @@ class HttpProvider:
         *,
         absent: Collection[int] = (),
     ) -> int | None:
-        """The number that the upstream counts; None when its status says that it counts nothing here."""
+        """Ask the upstream to count tokens; None when its status is one of `absent`."""
         headers, secrets = identity or (self._headers, self._secrets)
         return await queries.count(
             self._http,
@@ -115,18 +119,58 @@ class HttpProvider:
         identity: RequestIdentity | None = None,
     ) -> S:
         headers, secrets = identity or (self._headers, self._secrets)
-        return await post_for_embeddings(
-            self._http,
-            url,
-            body,
-            headers,
-            self._timeouts,
-            shape,
-            provider=self.name,
-            secrets=secrets,
-        )
+        raw = body if isinstance(body, bytes) else encode(body)
+        timeouts = self._timeouts.patient(stream=False)
+        async with self._http.post(url, raw, headers, timeouts, provider=self.name) as response:
+            answer = await response.read()
+            if response.status // 100 != 2:
+                raise errors.from_response(
+                    self.name, response.status, response.headers, answer, secrets=secrets
+                )
+        try:
+            return msgspec.json.decode(answer, type=shape)
+        except UNREADABLE as error:
+            raise errors.invalid(self.name, f"its answer has no embeddings: {error}") from None
 
     async def _look_up(self, url: str, identity: RequestIdentity | None = None) -> dict[str, Any]:
         """The JSON object at an address; an empty one when the upstream has none there."""
         headers, secrets = identity or (self._headers, self._secrets)
         return await queries.look_up(self._http, url, headers, self.name, secrets)
+
+
+def texts_of(task: EmbeddingTask, provider: str) -> list[str]:
+    """The texts of a task, for a wire that takes nothing else."""
+    texts = [one for one in task.input if isinstance(one, str)]
+    if len(texts) != len(task.input):
+        raise errors.unsupported(provider, "input", "this provider embeds texts, and no lists of tokens")
+    return texts
+
+
+async def embed_in_parts(
+    texts: Sequence[str], size: int, ask: Callable[[Sequence[str]], Awaitable[Embedded]]
+) -> Embedded:
+    """Ask for the vectors of texts, `size` of them in each request; a few requests run side by side."""
+    free = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(part: Sequence[str]) -> Embedded:
+        async with free:
+            return await ask(part)
+
+    parts = [texts[n : n + size] for n in range(0, len(texts), size)]
+    if len(parts) == 1:
+        return await ask(parts[0])
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(part)) for part in parts]
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    found = [task.result() for task in tasks]
+    vectors = [vector for one in found for vector in one.vectors]
+    return Embedded(vectors, sum(one.input_tokens for one in found))
+
+
+def check_vectors(provider: str, asked: int, vectors: list[Raw], input_tokens: int = 0) -> Embedded:
+    """The vectors as `Embedded`; an error unless there is one for each text."""
+    if len(vectors) != asked:
+        raise errors.invalid(provider, f"it gave {len(vectors)} embeddings for {asked} texts")
+    return Embedded([vector.copy() for vector in vectors], input_tokens)

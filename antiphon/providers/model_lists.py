@@ -1,6 +1,6 @@
 """The list of an upstream's models: their names, and what it says of each.
 
-No two servers say it in the same words, and most say little. What is not understood is unknown.
+No two servers use the same fields, and most say little. A fact that cannot be read is unknown.
 """
 
 import time
@@ -48,7 +48,7 @@ class ModelNames:
 def parse_model_list(
     models: object, key: str = "id", read: Callable[[Mapping[str, Any]], ModelFacts] | None = None
 ) -> ModelList:
-    """The models of a list of objects, each with its name under `key`."""
+    """Read a list of objects, each a model with its name under `key`."""
     reading = read or of_chat
     return {name: reading(one) for one in objects(models) if isinstance(name := one.get(key), str) and name}
 
@@ -109,7 +109,7 @@ def of_bedrock(one: Mapping[str, Any]) -> ModelFacts:
 
 
 def modalities(said: object) -> frozenset[Modality] | None:
-    """What a model takes, in our words; None when that is not told."""
+    """What a model takes, in our words; None when the list does not say."""
     if not isinstance(said, list):
         return None
     words = {str(word).lower() for word in said}
@@ -131,7 +131,7 @@ def _flag(said: object, parameters: Sequence[Any] | None, name: str) -> bool | N
 
 
 def _efforts(one: Mapping[str, Any], parameters: Sequence[Any] | None) -> tuple[str, ...] | None:
-    """Those that the list allows, from the least on; without the parameter, the model does not reason."""
+    """The efforts that the list allows, least first; without the parameter, the model does not reason."""
     allowed = _table(one, "reasoning").get("supported_efforts")
     if isinstance(allowed, list):
         return tuple(name for name in _EFFORTS if name in allowed)

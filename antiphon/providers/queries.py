@@ -1,6 +1,6 @@
-"""What every upstream is asked beside a turn, and who asks: its models, the tokens of a request, the headers.
+"""Requests to an upstream beside a turn, for its models and token counts, and the headers of all requests.
 
-Nobody wants to wait long for an answer to these.
+Their time limits are short, because a caller waits for them.
 """
 
 from collections.abc import Collection, Mapping
@@ -33,7 +33,7 @@ def build_identity(
     key: str = BEARER,
     accept: str = EVENTS_OR_JSON,
 ) -> RequestIdentity:
-    """`key` is what stands before the API key; the headers of the configuration come last and win."""
+    """Build the headers; `key` stands before the API key, and the configuration's own headers win."""
     headers = {"Content-Type": "application/json", "Accept": accept}
     configured = {header: value.reveal() for header, value in (own or {}).items()}
     secrets = tuple(configured.values())
@@ -71,7 +71,7 @@ async def count(
     secrets: Collection[str] = (),
     absent: Collection[int] = (),
 ) -> int | None:
-    """The number that an upstream counts; None when its status says that it counts nothing here."""
+    """Ask an upstream to count tokens; None when its status is one of `absent`."""
     async with http.post(url, body, headers, timeouts, provider=provider) as response:
         answer = await response.read()
         if response.status in absent:

@@ -1,4 +1,4 @@
-"""Provider types by name: our own, their presets, and those that other packages add through an entry point.
+"""Provider types by name: our own, their presets, and types that other packages add through an entry point.
 
 A type is named after the class that serves it, in the form of an entry point of the group
 `antiphon.providers`. The class takes the settings of one provider and what the gateway lends to it, and its

@@ -16,7 +16,7 @@ from antiphon.providers.anthropic.models import ClaudeModel
 from antiphon.providers.anthropic.wire import AnthropicCaller, Container, decode_kept
 from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.history import AnyCall, AnyCallOutput, InputEntry, Speech, speeches
-from antiphon.providers.tools.functions import as_object
+from antiphon.providers.tools import as_object
 from antiphon.spec.codec import UNREADABLE, Opaque, encode
 from antiphon.spec.content import OutputText, text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning, is_failed
@@ -120,7 +120,7 @@ class MessagesBuilder:
                 self.system += blocks
 
     def _place_system(self) -> None:
-        """A system message stands between the words of the user and the answer, and nowhere else."""
+        """Place the system messages that wait: this API takes one only between the user and the answer."""
         if self._pending_system and self.messages and self.messages[-1]["role"] == "user":
             self.messages.append({"role": "system", "content": self._pending_system})
             self._pending_system = []
@@ -152,7 +152,7 @@ class MessagesBuilder:
         return block | fields_of(output)
 
     def _answer_the_rest(self) -> None:
-        """This API wants a result for every call."""
+        """Add an error as the result of each call that has none: this API wants a result for every call."""
         results: list[BlockBody] = [
             {"type": "tool_result", "tool_use_id": id, "content": _UNANSWERED, "is_error": True}
             for id in self._open
@@ -190,7 +190,7 @@ class MessagesBuilder:
             last["content"].pop()
 
     def _translate(self, entry: InputEntry) -> list[tuple[str, Any]]:
-        """Blocks with their types; those that are kept as they came are JSON already."""
+        """Translate an item of the model to blocks, each with its type; a proof is JSON already."""
         match entry.item:
             case Message() as message:
                 return [("text", block) for block in self._text(message)]
@@ -203,7 +203,7 @@ class MessagesBuilder:
         return []
 
     def _text(self, message: Message) -> list[BlockBody]:
-        """White space is kept, as all that the model said: it may stand before what it has signed."""
+        """Keep white space as the model wrote it: it may stand before a block that the model has signed."""
         if isinstance(message.content, str):
             return [{"type": "text", "text": message.content}] if message.content else []
         blocks: list[BlockBody] = []

@@ -8,8 +8,7 @@ from antiphon.providers.anthropic.json_schema import Inexpressible, StrictBudget
 from antiphon.providers.anthropic.messages import MessagesBuilder
 from antiphon.providers.anthropic.models import UNKNOWN, ClaudeModel
 from antiphon.providers.base import ADDED, DROPPED, REWRITTEN, SUPPRESSED, Turn
-from antiphon.providers.format_prompt import in_words
-from antiphon.providers.service_tiers import find_tier
+from antiphon.providers.parameters import find_tier, in_words
 from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
 from antiphon.wires.messages.thinking import LEAST_BUDGET, budget_for

@@ -8,7 +8,7 @@ from antiphon.providers.anthropic.messages import MessagesBuilder
 from antiphon.providers.anthropic.models import ClaudeModel, find
 from antiphon.providers.anthropic.parameters import BINDING, AnthropicParameters, betas_of
 from antiphon.providers.base import Turn
-from antiphon.providers.tools.functions import flatten
+from antiphon.providers.tools import flatten
 from antiphon.wires.messages.vendor import BETAS, VENDOR
 from antiphon.wires.tools.names import ToolNames
 

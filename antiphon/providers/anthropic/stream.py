@@ -48,12 +48,12 @@ from antiphon.wires.tools.names import ToolNames
 from antiphon.wires.usage import balance
 
 _UNMAPPED_REASONS = frozenset({"stop_sequence", "model_context_window_exceeded"})
-"""Reasons to stop that ours do not tell apart from others."""
+"""Reasons to stop for which the specification has no word of its own."""
 _KNOWN = ("text", "thinking", "redacted_thinking", "tool_use")
 
 
 class _OpenBlock:
-    """A block that is being told: what began it, and what came since."""
+    """A block of the answer that has begun and not ended: its first event, and the pieces since then."""
 
     __slots__ = ("block", "citations", "length", "more", "pieces", "raw", "signature", "thoughts")
 
@@ -82,10 +82,10 @@ class _OpenBlock:
 
 
 class AnthropicStream(LineParser):
-    """Reads one answer. Feed it what comes, then `end`; after `over` it has nothing more to say.
+    """Reads one answer. Feed it what comes, then `end`; after `over` it adds nothing more.
 
-    `summarises` says that thinking comes as a summary, and that it is worth keeping only when signed.
-    `note` is told what the provider did to the history, and what of its answer cannot be passed on.
+    `summarises` says that thinking comes as a summary, and that it is worth keeping only when signed. The
+    parser calls `note` with what the provider did to the history, and what of its answer it cannot pass on.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class AnthropicStream(LineParser):
                 self._note("output", f"an event of type {kind!r} cannot be passed on")
 
     def _read_first_content(self, message: AnthropicMessage) -> None:
-        """What a stream says at once: the calls of a program that goes on are all there at its start."""
+        """Read the blocks of the first event, which has all calls of a program that goes on."""
         content = message.content or []
         for n, raw in enumerate(content, -len(content)):
             self._start(n, raw)
@@ -213,7 +213,7 @@ class AnthropicStream(LineParser):
             self._usage = self._usage.followed_by(counts) if self._usage else counts
 
     def _record_context_management(self, done: dict[str, Any] | None) -> None:
-        """What the provider took out of the context by itself."""
+        """Keep for the end what the provider itself took out of the context."""
         if done is not None:
             self._ended["context_management"] = done
 

@@ -31,9 +31,8 @@ from antiphon.providers.bedrock.eventstream import CONTENT_TYPE
 from antiphon.providers.bedrock.models import Family, find
 from antiphon.providers.bedrock.request import prepare
 from antiphon.providers.bedrock.stream import BedrockStream
-from antiphon.providers.embeddings import check_vectors, embed_in_parts, texts_of
 from antiphon.providers.exchange import Call, encode_body, run_apart
-from antiphon.providers.http_provider import HttpProvider
+from antiphon.providers.http_provider import HttpProvider, check_vectors, embed_in_parts, texts_of
 from antiphon.spec.codec import encode
 from antiphon.wires.tools.names import ToolNames
 
@@ -164,7 +163,7 @@ class Bedrock(HttpProvider):
 
 
 def _find_address_and_identity(settings: BedrockSettings) -> tuple[str, Identity]:
-    """The address, and the identity that asks there."""
+    """Find the address of the region, and the credentials to use there."""
     host = _HOST_REGION.match(urlsplit(settings.base_url or "").hostname or "")
     region = settings.region or (host[1] if host else None) or region_of(settings.profile)
     key = settings.api_key.reveal() if settings.api_key else os.environ.get(BEARER_VARIABLE)

@@ -1,4 +1,4 @@
-"""Who the gateway is to AWS: a Bedrock API key, or the credentials that AWS's own chain finds.
+"""The credentials of the gateway at AWS: a Bedrock API key, or what AWS's own chain finds.
 
 botocore, from the extra `bedrock`, finds and refreshes credentials and signs with them; it sends nothing
 that carries a prompt.
@@ -56,7 +56,7 @@ class AwsCredentials:
 
     async def prove(self, method: str, url: str, body: bytes) -> RequestHeaders:
         if self._is_stale():
-            # Finding and refreshing may ask other servers, and everyone waits for the same answer.
+            # Finding and refreshing may ask other servers; all requests wait for the same answer.
             async with self._lock:
                 if self._is_stale():
                     await asyncio.to_thread(self._refresh)

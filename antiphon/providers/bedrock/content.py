@@ -1,4 +1,4 @@
-"""Content parts of a message or a tool's output, as the blocks of Converse."""
+"""Content parts as the blocks of Converse, and citations of Converse as annotations and back."""
 
 import re
 from collections.abc import Mapping
@@ -9,8 +9,21 @@ from urllib.parse import urlsplit
 from antiphon.providers.base import ADDED, Turn
 from antiphon.providers.errors import unsupported
 from antiphon.spec.codec import Opaque
-from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
+from antiphon.spec.content import (
+    Annotation,
+    ContentPart,
+    InputFile,
+    InputImage,
+    InputVideo,
+    OutputText,
+    UrlCitation,
+    text_of,
+)
+from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.wires.media.data_urls import data_url, file_bytes
+
+VENDOR = "bedrock:"
+"""The prefix of the types of items and annotations that only Bedrock knows."""
 
 BedrockBlockBody = dict[str, Any]
 
@@ -142,7 +155,7 @@ class BedrockContent:
         return {"format": kind, "source": {"s3Location": {"uri": url}}}
 
     def _make_document_name(self, file: str) -> str:
-        """A name of the characters that Converse allows, which no other document of the request has."""
+        """Make a name from the characters that Converse allows, different from all others of the request."""
         stem = file.rpartition(".")[0] or file
         plain = " ".join(_UNFIT.sub("-", stem).split()).strip("-") or "document"
         name = plain = plain[: _LONGEST_NAME - 10].strip()
@@ -169,3 +182,36 @@ def _document_kind(media_type: str, name: str | None) -> str | None:
     if ending in _DOCUMENTS.values():
         return ending
     return _DOCUMENTS.get(media_type) or ("txt" if media_type.startswith("text/") else None)
+
+
+def annotation(citation: dict[str, Any], length: int) -> Annotation:
+    """What a citation says of a text of this length.
+
+    What stands on the web is a `url_citation`; a place in a document is kept as it came.
+    """
+    location = citation.get("location")
+    place = location if isinstance(location, dict) else {}
+    web = place.get("web")
+    address = web.get("url") if isinstance(web, dict) else citation.get("source")
+    title = citation.get("title")
+    title = title if isinstance(title, str) else ""
+    if isinstance(address, str) and address.startswith(("https://", "http://")):
+        return UrlCitation(address, title, 0, length)
+    kind = VENDOR + re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", next(iter(place), "citation"))
+    return Opaque.make(
+        type=kind if is_valid_extension_type(kind) else f"{VENDOR}citation",
+        title=title,
+        start_index=0,
+        end_index=length,
+        citation=citation,
+    )
+
+
+def build_citations_block(part: OutputText) -> dict[str, Any] | None:
+    """Build the block that a text with citations of documents once was; None if it has no such citation."""
+    found = [
+        note.fields["citation"]
+        for note in part.annotations
+        if isinstance(note, Opaque) and note.type.startswith(VENDOR) and "citation" in note.fields
+    ]
+    return {"citationsContent": {"content": [{"text": part.text}], "citations": found}} if found else None

@@ -5,8 +5,7 @@ from typing import Any
 from antiphon.providers.anthropic.json_schema import Inexpressible, fit_schema
 from antiphon.providers.base import DROPPED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.bedrock.models import Family
-from antiphon.providers.format_prompt import in_words
-from antiphon.providers.service_tiers import find_tier
+from antiphon.providers.parameters import find_tier, in_words
 from antiphon.spec.codec import encode, extras
 from antiphon.spec.response import nearest_effort
 from antiphon.spec.tools import JsonObjectFormat, JsonSchemaFormat

@@ -9,14 +9,19 @@ import msgspec
 
 from antiphon.providers.anthropic.json_schema import StrictBudget, is_exact
 from antiphon.providers.base import ADDED, REWRITTEN, SUPPRESSED, Turn
-from antiphon.providers.bedrock.citations import VENDOR, build_citations_block
-from antiphon.providers.bedrock.content import BedrockBlockBody, BedrockContent, text_blocks
+from antiphon.providers.bedrock.content import (
+    VENDOR,
+    BedrockBlockBody,
+    BedrockContent,
+    build_citations_block,
+    text_blocks,
+)
 from antiphon.providers.bedrock.models import OTHER, Family
 from antiphon.providers.bedrock.parameters import BedrockParameters
 from antiphon.providers.errors import unsupported
 from antiphon.providers.exchange import PreparedBody
 from antiphon.providers.history import AnyCall, AnyCallOutput, InputEntry, Speech, speeches
-from antiphon.providers.tools.functions import as_object, flatten
+from antiphon.providers.tools import as_object, flatten
 from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import ContentPart, OutputText, text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning, is_failed

@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from antiphon.providers import errors
 from antiphon.providers.answer_parser import AnswerParser
-from antiphon.providers.bedrock.citations import VENDOR, annotation
+from antiphon.providers.bedrock.content import VENDOR, annotation
 from antiphon.providers.bedrock.eventstream import BadMessage, EventStreamMessage, EventStreamReader
 from antiphon.providers.bedrock.wire import (
     BedrockCounts,
@@ -70,7 +70,7 @@ _STATUSES = {
 
 
 class _Thought:
-    """One block of reasoning being told: everything that will prove it later."""
+    """A block of reasoning that has not ended: all that will prove it later."""
 
     __slots__ = ("redacted", "signature", "texts")
 
@@ -90,7 +90,7 @@ class _Thought:
 
 
 class _OpenBlock:
-    """A block that is told when it is whole: its kind and its fields, and the input of a tool in pieces."""
+    """A block that becomes one item when it is whole: its kind, its fields, the pieces of a tool's input."""
 
     __slots__ = ("fields", "kind", "pieces")
 
@@ -248,7 +248,7 @@ class BedrockStream(AnswerParser):
         self._deltas.append(self._tool_calls.begin(index, name, id))
 
     def _begin_own(self, index: int, block: dict[str, Any]) -> None:
-        """What Bedrock's own tools are given and give, or an image: an item of its own."""
+        """Begin an item for a call or result of Bedrock's own tools, or for an image."""
         self._end_text()
         kind = next(kind for kind in (*_OWN, "image") if kind in block)
         opened = self._open[index] = _OpenBlock(kind, block[kind])
@@ -358,7 +358,7 @@ class BedrockStream(AnswerParser):
         self._citations.clear()
 
     def _end_text(self) -> None:
-        """Something else than words begins."""
+        """End the text that is open: a block of another kind begins."""
         self._cite()
         self._end_thought()
         self._text_block = None

@@ -10,9 +10,8 @@ from antiphon.providers.base import Embedded, EmbeddingTask, Environment, Turn
 from antiphon.providers.chat.profiles import MaxTokensField, Profile, choose
 from antiphon.providers.chat.request import prepare
 from antiphon.providers.chat.stream import ChatStream
-from antiphon.providers.embeddings import check_vectors
 from antiphon.providers.exchange import Call, encode_body, run_apart
-from antiphon.providers.http_provider import HttpProvider
+from antiphon.providers.http_provider import HttpProvider, check_vectors
 from antiphon.wires.chat.source_numbers import SourceNumbers
 from antiphon.wires.reasoning.kept import CONTENT, KeptReasoning
 from antiphon.wires.reasoning.think_tags import ThinkTags

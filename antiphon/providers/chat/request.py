@@ -6,9 +6,8 @@ from typing import Any
 from antiphon.providers.base import REWRITTEN, Turn
 from antiphon.providers.chat.messages import messages
 from antiphon.providers.chat.profiles import GENERIC, Profile
-from antiphon.providers.format_prompt import in_words
-from antiphon.providers.service_tiers import find_tier
-from antiphon.providers.tools.functions import flatten
+from antiphon.providers.parameters import find_tier, in_words
+from antiphon.providers.tools import flatten
 from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.response import nearest_effort
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat

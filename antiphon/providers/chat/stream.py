@@ -1,4 +1,4 @@
-"""The answer of a chat upstream: what goes wrong with it is told as an error of this provider."""
+"""The answer of a chat upstream: each fault in it becomes an error in the name of this provider."""
 
 from collections.abc import Collection
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from msgspec import Raw, Struct
+
 from antiphon.config import HttpSettings
 from antiphon.providers import errors, model_lists, queries
 from antiphon.providers.base import (
@@ -14,13 +16,10 @@ from antiphon.providers.base import (
     Turn,
     UpstreamError,
 )
-from antiphon.providers.embeddings import check_vectors, embed_in_parts, texts_of
 from antiphon.providers.exchange import Call, encode_body, run_apart
-from antiphon.providers.gemini.embeddings import MOST, EmbedAnswer, PredictAnswer, embed_body
 from antiphon.providers.gemini.request import PARAMETERS, SEARCHES, prepare
-from antiphon.providers.gemini.settings import GeminiSettings
 from antiphon.providers.gemini.stream import GeminiStream
-from antiphon.providers.http_provider import HttpProvider
+from antiphon.providers.http_provider import HttpProvider, check_vectors, embed_in_parts, texts_of
 from antiphon.spec.errors import ErrorPayload
 
 BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
@@ -41,8 +40,14 @@ CAPABILITIES = Capabilities(
 )
 
 _MOST_PAGES = 10
+_MOST_TEXTS = 100
+"""How many texts one `batchEmbedContents` takes."""
 # A model's name becomes a part of the address, so it must not lead anywhere else.
 _MODEL = re.compile(r"(?!.*\.\.)[\w.@-]+(/[\w.@-]+)*", re.ASCII)
+
+
+class GeminiSettings(HttpSettings, frozen=True, kw_only=True):
+    """It has no keys of its own."""
 
 
 class Gemini(HttpProvider):
@@ -51,10 +56,10 @@ class Gemini(HttpProvider):
     Settings: ClassVar[type[HttpSettings]] = GeminiSettings
     capabilities = CAPABILITIES
     model_prefix = "models/"
-    """What stands before a model's name when the name does not say."""
+    """The prefix of a model's name that has none."""
     model_prefixes: tuple[str, ...] = ("models/", "tunedModels/")
     reports_invocations = True
-    """Must it be asked to tell what its own tools do, where there are functions beside them?"""
+    """Must a request ask for the calls of Google's own tools when it has functions beside them?"""
 
     def __init__(self, settings: HttpSettings, environment: Environment) -> None:
         base = (settings.base_url or BASE_URL).rstrip("/")
@@ -76,14 +81,14 @@ class Gemini(HttpProvider):
             body = embed_body(path, texts, task.dimensions)
             return await self._embed_texts(task.model, "batchEmbedContents", body, EmbedAnswer, len(texts))
 
-        return await embed_in_parts(texts_of(task, self.name), MOST, ask)
+        return await embed_in_parts(texts_of(task, self.name), _MOST_TEXTS, ask)
 
     async def _embed_texts(
         self,
         model: str,
         method: str,
         body: dict[str, Any],
-        shape: type[EmbedAnswer] | type[PredictAnswer],
+        shape: "type[EmbedAnswer] | type[PredictAnswer]",
         count: int,
     ) -> Embedded:
         answer = await self._embeddings(self._url(model, method), body, shape)
@@ -111,7 +116,7 @@ class Gemini(HttpProvider):
         return model if model.startswith(self.model_prefixes) else f"{self.model_prefix}{model}"
 
     def _build_count_body(self, turn: Turn, body: dict[str, Any]) -> bytes:
-        """The body that `countTokens` wants for the whole request."""
+        """Build the body that `countTokens` wants for the whole request."""
         return b'{"generateContentRequest":%b}' % encode_body(turn, {"model": self._path(turn.model), **body})
 
     def _list_url(self) -> str:
@@ -137,3 +142,59 @@ class Gemini(HttpProvider):
                 break
         found.pop("", None)
         return found
+
+
+class _Values(Struct):
+    values: Raw
+
+
+class _Counted(Struct, rename="camel"):
+    prompt_token_count: int = 0
+
+
+class EmbedAnswer(Struct, rename="camel"):
+    embeddings: list[_Values]
+    usage_metadata: _Counted | None = None
+
+    def vectors(self) -> list[Raw]:
+        return [one.values for one in self.embeddings]
+
+    def tokens(self) -> int:
+        return self.usage_metadata.prompt_token_count if self.usage_metadata else 0
+
+
+class _Statistics(Struct):
+    token_count: float = 0
+
+
+class _Predicted(Struct):
+    values: Raw
+    statistics: _Statistics | None = None
+
+
+class _Prediction(Struct):
+    embeddings: _Predicted
+
+
+class PredictAnswer(Struct):
+    predictions: list[_Prediction]
+
+    def vectors(self) -> list[Raw]:
+        return [one.embeddings.values for one in self.predictions]
+
+    def tokens(self) -> int:
+        counted = [one.embeddings.statistics for one in self.predictions]
+        return int(sum(one.token_count for one in counted if one is not None))
+
+
+def embed_body(path: str, texts: Sequence[str], dimensions: int | None) -> dict[str, Any]:
+    """`path` is the model's; each text is a request of its own within the batch."""
+    more = {} if dimensions is None else {"outputDimensionality": dimensions}
+    return {
+        "requests": [{"model": path, "content": {"parts": [{"text": text}]}, **more} for text in texts],
+    }
+
+
+def predict_body(texts: Sequence[str], dimensions: int | None) -> dict[str, Any]:
+    more = {} if dimensions is None else {"parameters": {"outputDimensionality": dimensions}}
+    return {"instances": [{"content": text} for text in texts], **more}

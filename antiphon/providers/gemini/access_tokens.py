@@ -48,7 +48,7 @@ class AccessToken:
 
 
 def load_service_account(path: Path) -> LoadedCredentials:
-    """The credentials of a service account; raises `ValueError` that says what is wrong with the file."""
+    """Load the credentials of a service account; the `ValueError` says what is wrong with the file."""
     try:
         told = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except OSError as error:

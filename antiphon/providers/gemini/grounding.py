@@ -1,4 +1,4 @@
-"""Where an answer has its words from: grounding and citations as annotations of the text."""
+"""The sources of an answer: grounding and citations as annotations of the text."""
 
 import re
 from collections.abc import Iterator
@@ -47,9 +47,9 @@ class CitationMetadata(Struct, gc=False, rename="camel"):
 def annotate_grounding(
     metadata: GroundingMetadata, text: str, *, whole: bool = False
 ) -> Iterator[Annotation]:
-    """A note for every source of every segment of the text.
+    """Make an annotation for every source of every segment of the text.
 
-    `whole`: sources of which no segment is known are noted for all of the text.
+    `whole`: a source without a known segment is an annotation of the whole text.
     """
     chunks = metadata.grounding_chunks or []
     place = _Places(text)

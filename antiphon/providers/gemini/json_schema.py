@@ -254,7 +254,7 @@ class _Translator:
         return found if isinstance(found, dict) else None
 
     def _merge_all_of(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """One schema instead of `allOf`: what each of them demands, together."""
+        """Merge the schemas of `allOf` into one that demands what each of them demands."""
         whole: dict[str, Any] = {}
         rest = {name: value for name, value in schema.items() if name != "allOf"}
         for one in [*schema["allOf"], rest]:

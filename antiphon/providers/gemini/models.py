@@ -1,4 +1,4 @@
-"""What a Gemini model is, by its name: its generation, and how much it can be told to think."""
+"""What the name of a Gemini model says: its generation, and which settings for thinking it takes."""
 
 import re
 from typing import Any

@@ -14,8 +14,8 @@ from antiphon.providers.gemini.models import generation, thinking
 from antiphon.providers.gemini.signatures import NO_PROOF, SEARCH, VENDOR, ModelParts, from_blob
 from antiphon.providers.gemini.wire import OTHERS
 from antiphon.providers.history import AnyCall, AnyCallOutput, InputEntry, Speech, speeches
-from antiphon.providers.service_tiers import find_tier
-from antiphon.providers.tools.functions import as_object, flatten
+from antiphon.providers.parameters import find_tier
+from antiphon.providers.tools import as_object, flatten
 from antiphon.spec.codec import Opaque, encode, extras
 from antiphon.spec.content import text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning, is_failed

@@ -1,4 +1,4 @@
-"""Thought signatures: what stands in a reasoning item, and the way back to the very part it came with."""
+"""Thought signatures: how a reasoning item holds one, and how it returns to the part it came with."""
 
 from typing import Any, Literal
 

@@ -295,14 +295,14 @@ class GeminiStream(LineParser):
         self._deltas.append(SignatureDelta(proof.to_blob()))
 
     def _prove(self) -> None:
-        """Tell the signature of the text so far; whatever is said next is no part of that message."""
+        """Put out the signature of the text so far, and end its message."""
         if self._proof is not None:
             proof, self._proof = self._proof, None
             self._words.clear()
             self._deltas += [SignatureDelta(proof.to_blob()), ItemEnd()]
 
     def _end_text(self) -> None:
-        """Something else than text begins."""
+        """End the text that is open: a part of another kind begins."""
         self._prove()
         self._words.clear()
 
@@ -328,7 +328,7 @@ class GeminiStream(LineParser):
         self._close(Finish(reason))
 
     def _search(self) -> None:
-        """That Google has searched is known only from what it says about the answer."""
+        """Add an item for Google's searches, which only the grounding of the answer reveals."""
         if self._searches:
             queries = list(self._searches)
             action = {"type": "search", "query": queries[0], "queries": queries}

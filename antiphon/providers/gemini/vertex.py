@@ -1,18 +1,18 @@
 """`type = "vertex"`: the wire of `gemini` on Google Cloud, by project and location, with its accounts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from antiphon.config import HttpSettings
+from antiphon.config.kinds import Name
 from antiphon.providers import errors, model_lists
 from antiphon.providers.base import Embedded, EmbeddingTask, Environment, Sink, Turn, UpstreamError
-from antiphon.providers.embeddings import embed_in_parts, texts_of
 from antiphon.providers.exchange import encode_body
-from antiphon.providers.gemini import Gemini
-from antiphon.providers.gemini.embeddings import PredictAnswer, predict_body
-from antiphon.providers.gemini.settings import VertexSettings
+from antiphon.providers.gemini import Gemini, PredictAnswer, predict_body
+from antiphon.providers.http_provider import embed_in_parts, texts_of
 from antiphon.spec.errors import ErrorPayload
 
 if TYPE_CHECKING:
@@ -29,6 +29,19 @@ def base_url(location: str) -> str:
     if location in _MULTI_REGIONS:
         return f"https://aiplatform.{location}.rep.googleapis.com/v1"
     return f"https://{location}-aiplatform.googleapis.com/v1"
+
+
+class VertexSettings(HttpSettings, frozen=True, kw_only=True):
+    project: Name | None = None
+    location: Name = "global"
+    credentials: Name | None = None
+
+    @classmethod
+    def variables(cls, table: Mapping[str, object]) -> Mapping[str, str]:
+        """The variables that Google's own tools read; an API key needs neither project nor location."""
+        if table.keys() & {"api_key", "api_key_env"}:
+            return {}
+        return {"project": "GOOGLE_CLOUD_PROJECT", "location": "VERTEX_AI_LOCATION"}
 
 
 class Vertex(Gemini):

@@ -1,4 +1,4 @@
-"""The client: what it knows of the places that it has asked, and of its connections to them."""
+"""The client: the addresses that it knows, and its connections to them."""
 
 import asyncio
 import ssl
@@ -12,8 +12,7 @@ from antiphon.providers.http.dialing import Dialer
 from antiphon.providers.http.exchange import UpstreamExchange
 from antiphon.providers.http.failures import Unreachable
 from antiphon.providers.http.pool import Pool
-from antiphon.providers.http.proxies import proxy_for
-from antiphon.providers.http.target import Origin, UpstreamUrl, parse
+from antiphon.providers.http.target import Origin, UpstreamUrl, parse, proxy_for
 
 _MANY = 1000
 
@@ -39,7 +38,7 @@ class UpstreamClient:
         provider: str,
         reuse: bool = True,
     ) -> UpstreamExchange:
-        """`async with http.post(…) as response`; `provider` is the name that errors are told under."""
+        """`async with http.post(…) as response`; `provider` is the name that errors begin with."""
         return UpstreamExchange(self, url, body, headers, timeouts, provider, reuse)
 
     def get(

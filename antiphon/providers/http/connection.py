@@ -1,7 +1,7 @@
 """One connection to an upstream: writes a request in one piece if it can, and parses what comes back.
 
-It wakes whoever waits with a plain result; whether that is good news stands in `status`, `pieces`, `complete`
-and `error`. Everything found in one network read is handed over together; a follower gets it from here.
+The task that waits wakes up with a plain result; `status`, `pieces`, `complete` and `error` say what has
+happened. Everything found in one network read is handed over together; a follower gets it from here.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 HEAD_LIMIT = 64 * 1024
 HIGH_WATER = 64 * 1024
-"""With more than this in hand, nothing more is read from the socket until somebody takes it."""
+"""With more bytes than this in `pieces`, the connection stops reading until a caller takes them."""
 
 _SWEEP = 1.0
-"""One that waits for work is not looked at more often than this."""
+"""How many seconds pass at least between two checks of an idle connection."""
 _ENDS = frozenset({"transfer-encoding", "content-length"})
 """An answer that has none of these ends with its connection."""
 _spellings = Spellings()
@@ -96,13 +96,13 @@ class UpstreamConnection(asyncio.Protocol):
         self.heard = 0.0
         """When something came last; 0 if nothing has come since the request was sent."""
         self.follower: Follower | None = None
-        """Gets what comes while somebody waits, who sleeps on until it has enough."""
+        """Gets what comes while a task waits; the task sleeps on until the follower has enough."""
         self.complete = False
         self.keeps = False
         """May it carry another request, once the answer is complete? Not one that is closing."""
         self.loop = loop
         self._fields: dict[bytes, bytes] = {}
-        """The headers that have come so far; or trailers, which nobody reads."""
+        """The headers that have come so far; or trailers, which are ignored."""
         self.on_header = self._fields.setdefault  # as on_body is
         self._kind: bytes | None = None
         """The content type as the upstream spells it, most often the same each time."""
@@ -190,7 +190,7 @@ class UpstreamConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # --- for the watch ------------------------------------------------------------------------------------
+    # --- for the timer ------------------------------------------------------------------------------------
 
     def check(self, now: float) -> float:
         """Has it waited for work, or worked, for too long? If not, when may it have?"""
@@ -326,7 +326,7 @@ class UpstreamConnection(asyncio.Protocol):
         return parser.get_http_version() == "1.0" or b"connection" in map(bytes.lower, self._fields)
 
     def _hand_over(self, follower: Follower) -> bool:
-        """Has it taken all that came? It may only while somebody waits: then nothing else is in hand."""
+        """Give the follower all that came; False if no task waits, since other bytes may then be left."""
         waiter, pieces = self._waiter, self.pieces
         if waiter is None or waiter.done():
             return False
@@ -334,7 +334,7 @@ class UpstreamConnection(asyncio.Protocol):
         try:
             if not follower(pieces.pop() if len(pieces) == 1 else self.take()):
                 self._wake(True)
-        except Exception as error:  # for whoever waits; the event loop would only log it
+        except Exception as error:  # for the task that waits; the event loop would only log it
             waiter.set_exception(error)
         return True
 

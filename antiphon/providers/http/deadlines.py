@@ -1,4 +1,4 @@
-"""One timer for many things that take time: it looks at each when the first may have run out of it."""
+"""One timer for many deadlines: it checks all of them when the first may have passed."""
 
 import asyncio
 from asyncio import TimerHandle
@@ -6,7 +6,7 @@ from math import inf
 from typing import Protocol
 
 GRAIN = 0.1
-"""However many things there are, they are not looked at more often than this."""
+"""How many seconds pass at least between two checks."""
 
 
 class Timed(Protocol):
@@ -23,7 +23,7 @@ class DeadlineTimer:
         self.remove = self._timed.discard
         self._timer: TimerHandle | None = None
         self.next = inf
-        """When it looks; `look_at` is for one that may run out of time before that."""
+        """When it checks next; `look_at` moves that to an earlier time."""
 
     def add(self, one: Timed, due: float = inf) -> None:
         self._timed.add(one)

@@ -75,7 +75,7 @@ class Dialer:
     async def _open_through(
         self, proxy: Proxy, origin: Origin, host: str, protocol: asyncio.Protocol
     ) -> None:
-        """The proxy is told the host, which may be an address of the origin."""
+        """Connect through the proxy, which gets `host`: the origin's name, or one of its addresses."""
         place = f"[{host}]:{origin.port}" if ":" in host else f"{host}:{origin.port}"
         try:
             sock = await _reach(await self._resolver.resolve(proxy.host, proxy.port))

@@ -45,7 +45,7 @@ class UpstreamExchange(Struct, eq=False):
     _decoder: ContentDecoder | None = None
     _head: RawHead = b""
     _waiting: float = 0.0
-    """Since when somebody has been waiting for the next bytes."""
+    """Since when a task has been waiting for the next bytes."""
     started: float = 0.0
     empty_since: float = 0.0
     """When bytes came that say nothing, such as comments, if nothing else has come since; else 0."""
@@ -108,7 +108,7 @@ class UpstreamExchange(Struct, eq=False):
         self.leave()
 
     def leave(self) -> None:
-        """Nobody reads on."""
+        """Stop reading: give the connection back to the pool, or close it."""
         connection = self._connection
         if connection is None:
             return
@@ -123,12 +123,12 @@ class UpstreamExchange(Struct, eq=False):
         return UpstreamHeaders(self._head)
 
     def note_empty_read(self) -> None:
-        """What came last was only to keep the connection open."""
+        """Remember that the last bytes had no content, such as a comment that keeps the connection open."""
         if not self.empty_since and self._connection is not None:
             self.empty_since = self._connection.heard
 
     def mark_finished(self) -> None:
-        """Everything that matters has been read: the connection may be kept once the answer has ended."""
+        """Say that everything that matters has been read: the connection may be kept once the answer ends."""
         self.is_finished = True
 
     # --- reading ------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class UpstreamExchange(Struct, eq=False):
     async def follow(self, follower: Follower) -> bool:
         """Hand over the bytes until the follower has enough for now; False at the end of the answer.
 
-        Those that come while this waits are handed over as they leave the socket: no task wakes up for them.
+        Bytes that come while this waits are handed over as they leave the socket: no task wakes up for them.
         """
         connection, decoder = self._connection, self._decoder
         if connection is None:

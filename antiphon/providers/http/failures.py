@@ -1,11 +1,11 @@
-"""Why an exchange cannot go on, before it is told under the name of a provider."""
+"""Why an exchange cannot go on; it becomes an `UpstreamError` in the name of a provider."""
 
 from antiphon.providers import errors
 from antiphon.providers.base import UpstreamError
 
 
 class ExchangeFailure(Exception):
-    """Told as `before_answer` as long as there is no answer, and as `in_answer` in its middle."""
+    """Becomes the error `before_answer` as long as there is no answer, and `in_answer` in its middle."""
 
     def before_answer(self, provider: str) -> UpstreamError:
         return errors.unreachable(provider, str(self))

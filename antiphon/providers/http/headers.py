@@ -24,7 +24,7 @@ class TooMany(Invalid):
 
 
 class Spellings(dict[Names, Spelling]):
-    """An upstream sends the same headers each time, so what they are is found out once."""
+    """Finds the headers that matter by their names, once for each set: an upstream repeats the same set."""
 
     def __missing__(self, names: Names) -> Spelling:
         if len(names) > HEADERS_LIMIT:

@@ -35,7 +35,7 @@ class Pool:
         self._deadlines.add(connection)
 
     def take(self, origin: Origin, now: float) -> UpstreamConnection | None:
-        """The one that was used last, which is the least likely to be dead."""
+        """Take the idle connection that was used last, which is the least likely to be dead."""
         idle = origin.idle
         if self.distrusted and self._is_distrusted(origin, now):
             return None
@@ -51,7 +51,7 @@ class Pool:
         return None
 
     def distrust(self, origin: Origin, now: float) -> None:
-        """It sent what no request asked for: such bytes on a kept connection could pass for an answer."""
+        """Drop the idle connections of an origin that sent unasked bytes: they could pass for an answer."""
         self.distrusted.pop(origin.place, None)
         if len(self.distrusted) >= MOST_DISTRUSTED:
             del self.distrusted[next(iter(self.distrusted))]
@@ -66,7 +66,7 @@ class Pool:
         return until > now
 
     def keep(self, connection: UpstreamConnection) -> None:
-        """Its answer is complete: it may wait for more work, if it can do any."""
+        """Keep a connection whose answer is complete for the next request, or close it."""
         told = connection.keep_alive
         seconds = KEEP_ALIVE if told is None else _keep_alive_seconds(told)
         origin = connection.origin
@@ -88,7 +88,7 @@ class Pool:
             self._deadlines.look_at(expires)
 
     def leave(self, connection: UpstreamConnection, finished: bool) -> None:
-        """Nobody reads its answer any more: wait a moment for the end of a finished one, or close it."""
+        """Take back a connection in the middle of its answer: wait a moment for the end, or close it."""
         if finished and connection.error is None and not connection.single and connection.is_usable:
             self.lingering[connection] = connection.loop.call_later(LINGER, connection.abort)
             connection.linger()
@@ -96,14 +96,14 @@ class Pool:
             connection.abort()
 
     def settle(self, connection: UpstreamConnection) -> None:
-        """The answer that a connection lingered for has ended."""
+        """Keep a connection that lingered: its answer has ended."""
         connection.is_lingering = False
         if (timer := self.lingering.pop(connection, None)) is not None:
             timer.cancel()
         self.keep(connection)
 
     def forget(self, connection: UpstreamConnection) -> None:
-        """It is gone."""
+        """Remove a connection that was lost."""
         self.connections.discard(connection)
         self._deadlines.remove(connection)
         if (timer := self.lingering.pop(connection, None)) is not None:

@@ -45,7 +45,7 @@ class Resolver:
     """Asks the system, beside the event loop, and at most once a minute for each name.
 
     A name server that does not answer takes half a minute, and the event loop has few threads for names. So
-    those that a caller gave have threads of their own, which the tenants take in turns.
+    names that a caller gave have threads of their own, which the tenants take in turns.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class Resolver:
         return _alternating(list(addresses))
 
     async def _ask_apart(self, host: str, port: int, tenant: str) -> list[Any]:
-        """Ask in a thread for this name alone, which keeps its slot until it ends, whoever still waits."""
+        """Ask in a thread for this name alone; it keeps its slot until it ends, even if no task waits."""
         await self._slots.take(tenant)
         loop = asyncio.get_running_loop()
         asking: asyncio.Future[list[Any]] = loop.create_future()

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-from antiphon.providers.http.failures import Unreachable
+from antiphon.providers.http.failures import BadProxy, Unreachable
 from antiphon.wires import USER_AGENT
 
 if TYPE_CHECKING:
     from antiphon.providers.http.connection import UpstreamConnection
+
 
 PIECE = 64 * 1024
 """A longer body is written in pieces of this size, as fast as the upstream takes them."""
@@ -132,7 +134,7 @@ def parse(url: str) -> tuple[str, str, int, str | None]:
 
 
 def _check(name: str, value: str) -> None:
-    """No header may begin another line, or say how the request is framed. The value is never told."""
+    """Refuse a header that would begin another line or frame the request; the error never shows its value."""
     if not _NAME.fullmatch(name):
         raise Unreachable(f"the request could not be sent: {name[:100]!r} is no name for a header")
     if not _VALUE.fullmatch(value):
@@ -141,3 +143,17 @@ def _check(name: str, value: str) -> None:
         )
     if name.lower() in _OURS:
         raise Unreachable(f"the request could not be sent: the header {name} is not yours to set; remove it")
+
+
+def proxy_for(url: str) -> Proxy | None:
+    """The proxy that the environment names for an address."""
+    parts = urlsplit(url)
+    named = getproxies()
+    proxy = named.get(parts.scheme) or named.get("all")
+    place = parts.netloc.rpartition("@")[2]
+    if not proxy or not proxy.startswith(("http://", "https://")) or proxy_bypass(place):
+        return None
+    try:
+        return Proxy.parse(proxy)
+    except ValueError:
+        raise BadProxy from None

@@ -1,8 +1,8 @@
 """`type = "llama"`: the embedded model, one more chat upstream that happens to run on this machine.
 
-The default model's chat template knows no tools and it has no eyes, so calls are made by a grammar and
-pictures are told in words. Another model is given its tools by its own template, if that takes any.
-Everything else is the wire of `chat`.
+The default model's chat template knows no tools, and the model cannot see. So a grammar makes its calls, and
+words describe pictures. Another model gets its tools by its own template, if that takes any. Everything else
+is the wire of `chat`.
 """
 
 import re
@@ -33,7 +33,7 @@ from antiphon.providers.chat.profiles import PROFILES
 from antiphon.providers.chat.request import prepare
 from antiphon.providers.chat.stream import ChatStream
 from antiphon.providers.exchange import Call, ask, encode_body, run_apart
-from antiphon.providers.media.image_info import describe
+from antiphon.providers.image_info import describe
 from antiphon.spec.content import ContentPart, InputImage, InputText
 from antiphon.spec.errors import MODEL_UNAVAILABLE, ErrorPayload
 from antiphon.spec.items import FunctionCallOutput, Item
@@ -132,13 +132,13 @@ class Llama:
         return prepare(msgspec.structs.replace(turn, items=items), _PROFILE, self.name)
 
     def _check_schemas(self, schemas: dict[str, Any]) -> None:
-        """Refuses a schema whose grammar would keep everybody who uses the model waiting."""
+        """Refuse a schema whose grammar would keep all users of the model waiting."""
         for param, schema in schemas.items():
             if (why := objection(schema)) is not None:
                 raise errors.unsupported(self.name, param, why)
 
     def _describe_images(self, turn: Turn, item: Item, n: int) -> Item:
-        """The item with its pictures in words."""
+        """The item with words in the place of its pictures."""
         if isinstance(item, MessageItem) and not isinstance(item.content, str):
             return msgspec.structs.replace(
                 item, content=self._parts(turn, item.content, f"input[{n}].content")
@@ -163,7 +163,7 @@ class Llama:
         return InputText(describe(image.image_url or ""))
 
     def _conversation(self, turn: Turn, body: dict[str, Any]) -> list[PromptMessage]:
-        """The conversation for an answer in words; with our opening, unless something else is asked for."""
+        """The conversation for an answer in words; our opening stands first without tools and format."""
         told = answering(body["messages"])
         return told if turn.tools or "response_format" in body else self._defaults.opened(told)
 

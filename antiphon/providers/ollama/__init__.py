@@ -10,9 +10,8 @@ from antiphon.config import HttpSettings
 from antiphon.config.kinds import Name
 from antiphon.providers import model_lists
 from antiphon.providers.base import Embedded, EmbeddingTask, Environment, Turn
-from antiphon.providers.embeddings import check_vectors, texts_of
 from antiphon.providers.exchange import Call
-from antiphon.providers.http_provider import HttpProvider
+from antiphon.providers.http_provider import HttpProvider, check_vectors, texts_of
 from antiphon.providers.ollama.request import CAPABILITIES, prepare
 from antiphon.providers.ollama.stream import OllamaStream
 

@@ -7,7 +7,7 @@ from typing import Any
 from antiphon.providers.base import REWRITTEN, Capabilities, Turn
 from antiphon.providers.errors import unsupported
 from antiphon.providers.history import AnyCall, AnyCallOutput, InputEntry, Speech, note_failure, speeches
-from antiphon.providers.tools.functions import as_object, flatten
+from antiphon.providers.tools import as_object, flatten
 from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning

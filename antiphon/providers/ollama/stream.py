@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 
 from antiphon.providers import errors
 from antiphon.providers.answer_parser import LineParser
-from antiphon.providers.media.image_info import kind_of
+from antiphon.providers.image_info import kind_of
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.response import Usage

@@ -182,7 +182,7 @@ class OpenResponses(HttpProvider):
 
 
 class _FirstAnswerSink(WrappingSink):
-    """Tells when the upstream begins to answer."""
+    """Calls `notify` when the upstream begins to answer."""
 
     def __init__(self, sink: Sink, notify: Callable[[], None]) -> None:
         super().__init__(sink)
@@ -203,14 +203,14 @@ class _FirstAnswerSink(WrappingSink):
 
 
 def _refuses_proofs(error: UpstreamError) -> bool:
-    """Did the server refuse the request for reasoning that others have encrypted?"""
+    """Did the server refuse the request because it cannot read encrypted reasoning?"""
     told = error.payload
     is_about = told.code == INVALID_ENCRYPTED_CONTENT or "encrypted content" in told.message.lower()
     return error.status == 400 and (is_about or "encrypted_content" in f"{told.param} {told.message}")
 
 
 def _drop_proof(item: Item) -> Item:
-    """The item without a proof of this wire; what the other wire wants back is kept."""
+    """The item without a proof of this wire; a proof that the other wire wants back stays."""
     if isinstance(item, Reasoning) and item.encrypted_content and not put_by(item):
         item = copy(item)
         item.encrypted_content = None

@@ -1,7 +1,7 @@
 """The plainest answer that a `/responses` server gives: one message of one text, and what it cost.
 
-Nothing in it needs to be forgiven or put in order, so that one call of the decoder reads all that matters. An
-answer that has more to say, or says it in another way, does not fit, and is read in full.
+Nothing in it needs to be tolerated or put in order, so one call of the decoder reads all that matters. An
+answer with other fields or another shape does not fit, and is read in full.
 """
 
 from typing import Annotated, Any, Literal

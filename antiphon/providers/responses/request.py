@@ -15,10 +15,9 @@ from msgspec import UNSET, Struct, structs
 from antiphon.providers import errors
 from antiphon.providers.base import DROPPED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.history import InputEntry, entries, note_speakers
+from antiphon.providers.parameters import find_tier
 from antiphon.providers.responses.quirks import OPEN_RESPONSES, Quirks
-from antiphon.providers.service_tiers import find_tier
-from antiphon.providers.tools.client_calls import as_function_tool, express_as_functions
-from antiphon.providers.tools.functions import flatten
+from antiphon.providers.tools import as_function_tool, express_as_functions, flatten
 from antiphon.spec.codec import UNREADABLE, Opaque, extras, without_extra
 from antiphon.spec.content import (
     ContentPart,
@@ -79,7 +78,7 @@ _COUNTED = frozenset(
 
 
 class Proof(Struct, forbid_unknown_fields=True):
-    """What a reasoning item is proved with: upstream's own blob, and the id that it was given with."""
+    """The proof of a reasoning item: the upstream's own blob, and the id that it came with."""
 
     id: str
     encrypted_content: str
@@ -101,7 +100,7 @@ class ResponsesRequest:
         return {"type": "response.create", **left}
 
     def build_count_body(self) -> dict[str, Any]:
-        """As much of it as counts."""
+        """The fields of the body that count as input tokens."""
         return {name: value for name, value in self.body.items() if name in _COUNTED}
 
 
@@ -277,7 +276,7 @@ class _RequestBuilder:
         ]
 
     def _own_tools(self) -> Sequence[Tool]:
-        """The tools of the turn without those that items of the input bring, where they stand already."""
+        """The tools of the turn without the ones that items of the input already declare."""
         tools = self._turn.tools
         if tools is self._turn.request.tools:
             return tools

@@ -158,7 +158,7 @@ class ResponsesStream:
             self._fail(errors.invalid(self._provider, f"it sent an event over {self._limit:,} bytes").payload)
 
     def _end_multiline_event(self) -> None:
-        """An event whose data came on several lines."""
+        """End an event whose data came on several lines."""
         data = b"\n".join(line[5:] for line in self._data)
         self._data.clear()
         self._size = 0

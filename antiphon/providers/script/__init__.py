@@ -136,7 +136,7 @@ class ScriptProvider:
         return UpstreamError(payload, status, given.retry_after)
 
     def _play(self, scene: Scene, turn: Turn) -> Iterator[tuple[list[AnyDelta], float]]:
-        """Batches, and how long to wait before each; the last one ends the answer."""
+        """Make the batches, each with the time to wait before it; the last one ends the answer."""
         for n, step in enumerate(scene.steps):
             if isinstance(step, steps.PauseStep):
                 yield [], step.delay
@@ -213,7 +213,7 @@ class _Clock:
 
 
 def _interleave(calls: list[steps.CallStep], n: int) -> Iterator[AnyDelta]:
-    """The calls begin, then each says one piece in turn."""
+    """Begin all calls, then put out one piece of each in turn."""
     keys = [f"{n}.{one}" for one in range(len(calls))]
     for key, call in zip(keys, calls, strict=True):
         yield CallDelta(key, name=call.call, call_id=call.id, namespace=call.namespace)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from antiphon.providers.anthropic.stream import AnthropicStream
 from antiphon.providers.base import UpstreamError
-from antiphon.providers.tools.functions import flatten
+from antiphon.providers.tools import flatten
 from antiphon.stream.deltas import (
     AnyDelta,
     CallDelta,

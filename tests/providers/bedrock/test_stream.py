@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from antiphon.providers.base import UpstreamError
-from antiphon.providers.bedrock.citations import build_citations_block
+from antiphon.providers.bedrock.content import build_citations_block
 from antiphon.providers.bedrock.stream import BedrockStream
-from antiphon.providers.tools.functions import flatten
+from antiphon.providers.tools import flatten
 from antiphon.spec.content import OutputText
 from antiphon.spec.items import Message
 from antiphon.stream.deltas import (

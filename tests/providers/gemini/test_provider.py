@@ -12,8 +12,7 @@ import pytest
 
 from antiphon.config import Secret, load
 from antiphon.providers.base import UpstreamError
-from antiphon.providers.gemini import BASE_URL, Gemini
-from antiphon.providers.gemini.settings import GeminiSettings
+from antiphon.providers.gemini import BASE_URL, Gemini, GeminiSettings
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import TYPES, create_provider
 from antiphon.stream.deltas import Failure, TextDelta

@@ -17,8 +17,7 @@ from google.auth.compute_engine import _metadata
 
 from antiphon.config import ConfigErrors, Secret, load
 from antiphon.providers.base import UpstreamError
-from antiphon.providers.gemini.settings import VertexSettings
-from antiphon.providers.gemini.vertex import Vertex, base_url
+from antiphon.providers.gemini.vertex import Vertex, VertexSettings, base_url
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.registry import TYPES
 from tests.providers.build import build

@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.providers.chat.stream import ChatStream
 from antiphon.providers.llama import CallStream
-from antiphon.providers.tools.functions import flatten
+from antiphon.providers.tools import flatten
 from tests.providers.chat import wire
 from tests.providers.compose import compose, make_turn, plain
 from tests.providers.conformance import scenarios

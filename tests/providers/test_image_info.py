@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.providers.media.image_info import describe, kind_of, pixels
+from antiphon.providers.image_info import describe, kind_of, pixels
 
 PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + b"IHDR" + struct.pack(">II", 640, 480)
 GIF = b"GIF89a" + struct.pack("<HH", 12, 34)

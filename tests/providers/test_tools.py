@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.providers.tools.functions import flatten
+from antiphon.providers.tools import flatten
 from antiphon.wires.tools.names import DeclaredTool, ToolNames, flat_name
 from tests.providers.compose import make_turn
 

@@ -1,1 +1,0 @@
-"""What an image is, by its first bytes."""

@@ -1,1 +1,0 @@
-"""The tools of a turn, for wires that know only functions."""
