@@ -33,8 +33,7 @@ from antiphon.tools.base import (
 from antiphon.tools.citations import Source
 from antiphon.tools.code_interpreter.bubblewrap import Bubblewrap
 from antiphon.tools.code_interpreter.containers import PREFIX, Containers, file_id
-from antiphon.tools.code_interpreter.engine import CodeEngine, Ran
-from antiphon.tools.code_interpreter.monty import Monty
+from antiphon.tools.code_interpreter.engine import CodeEngine, Monty, Ran
 from antiphon.tools.file_search.library import Library, missing_file, safe_name
 from antiphon.wires.slots import FairSlots
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from antiphon.tools.base import ToolFailure
 from antiphon.tools.child_answers import read_at_most
-from antiphon.tools.code_interpreter import inside, probe, seccomp
+from antiphon.tools.code_interpreter import inside, seccomp
 from antiphon.tools.code_interpreter.cgroup import Cgroup, find_parent
 from antiphon.tools.code_interpreter.engine import Ran
 from antiphon.tools.code_interpreter.guard import Guard, Taken
@@ -213,7 +213,7 @@ class Bubblewrap:
             try:
                 status, said = _ask(
                     self._command(Path(folder), filter, None),
-                    _line(probe.code(str(secret)), 20),
+                    _line(probe(str(secret)), 20),
                     (filter, left_open),
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
@@ -221,7 +221,7 @@ class Bubblewrap:
             finally:
                 os.close(left_open)
                 secret.unlink()
-        if status or said != probe.HOLDS:
+        if status or said != HOLDS:
             last = said.splitlines()[-1] if said else "it says nothing"
             return f"no code is run: the sandbox does not hold here: {last}"
         self._cgroups = find_parent()
@@ -240,6 +240,62 @@ _VARIABLES = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
 }
+
+HOLDS = "the sandbox holds"
+_PROBE = """
+import ctypes, os, socket
+seen = []
+if os.getuid() == 0:
+    seen.append("code would run as root")
+if os.path.exists(OUTSIDE):
+    seen.append("a file of the machine can be seen")
+try:
+    if open("/proc/1/environ", "rb").read():
+        seen.append("an environment can be read")
+except OSError:
+    pass
+for name in os.listdir("/proc/self/fd"):
+    try:
+        if int(name) > 2 and os.fstat(int(name)):
+            seen.append("a file of the gateway is open")
+    except OSError:
+        pass
+for place in ("/proc/sys/kernel/core_pattern", "/usr/probe", "/probe", "/dev/shm/probe"):
+    try:
+        os.close(os.open(place, os.O_WRONLY | os.O_CREAT))
+        seen.append(f"{place} can be written")
+    except OSError:
+        pass
+try:
+    socket.create_connection(("192.0.2.1", 9), 0.2)
+    seen.append("there is a network")
+except TimeoutError:
+    seen.append("there is a network")
+except OSError:
+    pass
+interfaces = [line.partition(":")[0].strip() for line in open("/proc/net/dev").readlines()[2:]]
+if set(interfaces) - {"lo"}:
+    seen.append("there is a network interface")
+libc = ctypes.CDLL(None)
+for flag in (0x10000000, 0x00020000):
+    if libc.unshare(flag) == 0:
+        seen.append("a namespace can be made")
+        break
+if libc.inotify_init1(0) != -1:
+    seen.append("memory can be taken that no limit covers")
+status = open("/proc/self/status").read()
+if "NoNewPrivs:\\t1" not in status or "Seccomp:\\t2" not in status:
+    seen.append("a limit of privileges is missing")
+if "CapEff:\\t0000000000000000" not in status:
+    seen.append("there are capabilities")
+print("; ".join(seen) or HOLDS)
+"""
+"""Can code get out? A sandbox runs this once, before any code of a model."""
+
+
+def probe(outside: str) -> str:
+    """The code of the probe; `outside` is a file that must not be seen."""
+    return f"OUTSIDE, HOLDS = {outside!r}, {HOLDS!r}\n{_PROBE}"
 
 
 def _is_root() -> bool:

@@ -16,14 +16,8 @@ from typing import Final, NamedTuple
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
 _KILL = 0x80000000
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT, _THIRD_ARGUMENT, _FOURTH_ARGUMENT = (
-    0,
-    4,
-    16,
-    24,
-    32,
-    40,
-)
+_NUMBER, _ARCHITECTURE = 0, 4
+_FIRST_ARGUMENT, _SECOND_ARGUMENT, _THIRD_ARGUMENT, _FOURTH_ARGUMENT = 16, 24, 32, 40
 _AF_UNIX, _SOL_SOCKET = 1, 1
 _SOCKET_MEMORY: Final = (7, 8, 26, 51)
 """SO_SNDBUF, SO_RCVBUF, SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF."""
@@ -129,11 +123,7 @@ def _rules_for_arguments(machine: _Machine, refuse: int) -> list[bytes]:
         _step(_LOAD, _THIRD_ARGUMENT),
         *options,
         _step(_RETURN, _ALLOW),
-        _step(_EQUAL, machine.fcntl, 0, 4),
-        _step(_LOAD, _SECOND_ARGUMENT),
-        _step(_EQUAL, _F_SETPIPE_SZ, 0, 1),
-        _step(_RETURN, refuse),
-        _step(_RETURN, _ALLOW),
+        *_refuse_if(machine.fcntl, _SECOND_ARGUMENT, _EQUAL, _F_SETPIPE_SZ),
         _step(_EQUAL, machine.mmap, 0, 6),
         _step(_LOAD, _FOURTH_ARGUMENT),
         _step(_ANY_BIT, _HUGE_PAGES, 2, 0),
@@ -141,18 +131,19 @@ def _rules_for_arguments(machine: _Machine, refuse: int) -> list[bytes]:
         _step(_ANY_BIT, _SHARED, 0, 1),
         _step(_RETURN, refuse),
         _step(_RETURN, _ALLOW),
-        _step(_EQUAL, machine.prctl, 0, 4),
-        _step(_LOAD, _FIRST_ARGUMENT),
-        _step(_EQUAL, _PR_FUTEX_HASH, 0, 1),
-        _step(_RETURN, refuse),
-        _step(_RETURN, _ALLOW),
-        _step(_EQUAL, machine.clone, 0, 3),
-        _step(_LOAD, _FIRST_ARGUMENT),
-        _step(_ANY_BIT, _NEW_NAMESPACES, 0, 1),
-        _step(_RETURN, refuse),
+        *_refuse_if(machine.prctl, _FIRST_ARGUMENT, _EQUAL, _PR_FUTEX_HASH),
+        *_refuse_if(machine.clone, _FIRST_ARGUMENT, _ANY_BIT, _NEW_NAMESPACES),
         _step(_RETURN, _ALLOW),
     ]
     return steps
+
+
+def _refuse_if(call: int, argument: int, test: int, value: int) -> list[bytes]:
+    """Steps that refuse this call if an argument passes the test, and allow it otherwise."""
+    return [
+        *(_step(_EQUAL, call, 0, 4), _step(_LOAD, argument)),
+        *(_step(test, value, 0, 1), _step(_RETURN, _REFUSE | errno.EPERM), _step(_RETURN, _ALLOW)),
+    ]
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:

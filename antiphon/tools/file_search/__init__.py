@@ -5,6 +5,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from msgspec.structs import asdict
+
 from antiphon.config import ToolSettings
 from antiphon.config.kinds import Bytes, Count, Name, Seconds
 from antiphon.spec.codec import Opaque
@@ -161,18 +163,7 @@ class _Session(ToolSession):
         return "\n\n".join(parts)
 
     def _item(self, call: HostedCall, status: str, found: Sequence[SearchHit]) -> dict[str, Any]:
-        results = None
-        if self._shows_results:
-            results = [
-                {
-                    "attributes": one.attributes,
-                    "file_id": one.file_id,
-                    "filename": one.filename,
-                    "score": one.score,
-                    "text": one.text,
-                }
-                for one in found
-            ]
+        results = [asdict(one) for one in found] if self._shows_results else None
         return {"type": CALL, "status": status, "queries": call.about or [], "results": results}
 
 

@@ -6,10 +6,10 @@ Chunks are ranked by their words (BM25) and, with an embedding model, by their m
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.store import FileChunk, FoundChunk, IndexedFile, Store, UploadedFile, VectorStore
@@ -30,13 +30,12 @@ _DAMPING = 60
 _BETWEEN_TOUCHES = 60
 
 
-@dataclass(frozen=True, slots=True)
-class SearchHit:
+class SearchHit(Struct, frozen=True):
     """A chunk that was found, in which file, and how well it fits."""
 
+    attributes: dict[str, Any]
     file_id: str
     filename: str
-    attributes: dict[str, Any]
     score: float
     text: str
 
@@ -118,10 +117,10 @@ class SearchIndex:
     ) -> list[SearchHit]:
         tenant, id = store.tenant, store.id
         about = {
-            file: (name, msgspec.json.decode(raw))
+            file: (msgspec.json.decode(raw), file, name)
             for file, (name, raw) in (await self._store.file_attributes(tenant, id)).items()
         }
-        files = [file for file, (_, has) in about.items() if condition is None or condition(has)]
+        files = [file for file, (has, _, _) in about.items() if condition is None or condition(has)]
         if not files:
             return []
         rankings: list[tuple[float, list[int]]] = []
@@ -139,7 +138,7 @@ class SearchIndex:
         unknown = [key for key in scores if key not in chunks]
         chunks |= {one.key: one for one in await self._store.chunks(tenant, id, unknown)}
         return [
-            SearchHit(chunks[key].file, *about[chunks[key].file], score, chunks[key].text)
+            SearchHit(*about[chunks[key].file], score, chunks[key].text)
             for key, score in scores.items()
             if key in chunks
         ]

@@ -9,10 +9,9 @@ from antiphon.config.known_secrets import KnownSecrets
 from antiphon.spec.codec import Opaque
 from antiphon.spec.items import Item
 from antiphon.tools.base import MARK, HostedTool, Scope, ToolEnvironment, ToolSession, tell_as_call
-from antiphon.tools.mcp.declared import read
+from antiphon.tools.mcp.declared import McpSettings, read
 from antiphon.tools.mcp.links import Links
 from antiphon.tools.mcp.session import CALL, LIST, REQUEST, RESPONSE, McpSession
-from antiphon.tools.mcp.settings import McpSettings
 
 _NO_OUTPUT = "(no output was recorded)"
 _DENIED = "The user has not approved this call, and it was not run."

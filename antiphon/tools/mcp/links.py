@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from antiphon.config.known_secrets import KnownSecrets, is_secret_name
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.tools.mcp.addresses import is_literal, is_within, origin
-from antiphon.tools.mcp.declared import DeclaredServer
-from antiphon.tools.mcp.settings import McpServerSettings, McpSettings
+from antiphon.tools.mcp.declared import DeclaredServer, McpServerSettings, McpSettings
 from antiphon.wires.mcp import McpConnection
 from antiphon.wires.worker_thread import in_worker_thread
 

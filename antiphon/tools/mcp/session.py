@@ -45,7 +45,7 @@ class ListedTool(NamedTuple):
 
     name: str
     description: str
-    schema: dict[str, Any]
+    input_schema: dict[str, Any]
     annotations: dict[str, Any] | None
 
     @property
@@ -55,14 +55,6 @@ class ListedTool(NamedTuple):
     @property
     def is_idempotent(self) -> bool:
         return self.reads_only or bool((self.annotations or {}).get("idempotentHint", False))
-
-    def fields(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "description": self.description,
-            "input_schema": self.schema,
-            "annotations": self.annotations,
-        }
 
 
 class _Answer(NamedTuple):
@@ -119,7 +111,7 @@ class McpSession(ToolSession):
                 self._tools[f"{label}__{tool.name}"] = tool
         about = f" ({self._server.server_description})" if self._server.server_description else ""
         self.functions = [
-            Function(name, f"{tool.description}{about}".strip(), tool.schema)
+            Function(name, f"{tool.description}{about}".strip(), tool.input_schema)
             for name, tool in self._tools.items()
         ]
 
@@ -153,7 +145,7 @@ class McpSession(ToolSession):
                 tools = await in_worker_thread(_check_list, answered, self._server.allows, self._secrets)
         except Exception as raised:
             error = self._trouble = str(self._describe_and_log(raised)["message"])
-        shown = [tool.fields() for tool in tools]
+        shown = [tool._asdict() for tool in tools]
         status = "failed" if error else "completed"
         scope.event(key, f"response.{LIST}.{status}")
         done = {**begun, "status": status, "tools": shown, "error": error, _SERVER: self._address}
@@ -390,7 +382,7 @@ def _check_list(
     if len(found) > _MOST_TOOLS:
         message = f"the server has more than {_MOST_TOOLS} tools; name those you need in `allowed_tools`"
         raise ToolListError(message)
-    if len(encode([tool.fields() for tool in found])) > _LARGEST_LIST:
+    if len(encode([tool._asdict() for tool in found])) > _LARGEST_LIST:
         raise ToolListError(f"the server's list of tools is longer than {_LARGEST_LIST:,} bytes")
     return found
 

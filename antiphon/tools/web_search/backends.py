@@ -1,4 +1,4 @@
-"""The search engines that the gateway asks: a SearXNG server, or Brave."""
+"""The search engines that the gateway asks, a SearXNG server or Brave, and the table that names one."""
 
 import logging
 import re
@@ -10,13 +10,13 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Struct
 
-from antiphon.config import UpstreamTimeouts
+from antiphon.config import Secret, ToolSettings, UpstreamTimeouts
+from antiphon.config.kinds import Bytes, Host, Seconds, Url, Variable
 from antiphon.providers.base import UpstreamError
 from antiphon.spec.codec import UNREADABLE
 from antiphon.tools.base import ToolFailure
 from antiphon.tools.citations import without_marks
 from antiphon.tools.web_search.declared import Declared
-from antiphon.tools.web_search.settings import WebSearchSettings
 
 if TYPE_CHECKING:
     from antiphon.providers.http import UpstreamClient
@@ -53,6 +53,21 @@ _COUNTRIES = {
     "tr": "TR",
 }
 _LANGUAGES = {country: language for language, all in _COUNTRIES.items() for country in all.split()}
+
+
+class WebSearchSettings(ToolSettings, frozen=True, kw_only=True):
+    """The table `[tools.web_search]`."""
+
+    searxng: Url | None = None
+    """The address of a SearXNG server whose settings allow the format `json`."""
+    brave_key: Secret | None = None
+    brave_key_env: Variable | None = None
+    brave_url: Url = "https://api.search.brave.com/res/v1"
+    timeout: Seconds = 30.0
+    page_limit: Bytes = 4 * 1024 * 1024
+    """The largest page that is read."""
+    allow: tuple[Host, ...] = ()
+    """Hosts of pages that may be on a private network; "*" for all."""
 
 
 class WebResult(Struct):

@@ -14,9 +14,9 @@ from antiphon.providers.base import UpstreamError
 from antiphon.providers.errors import ForbiddenAddress
 from antiphon.tools.base import ToolFailure
 from antiphon.tools.citations import without_marks
+from antiphon.tools.web_search.backends import WebSearchSettings
 from antiphon.tools.web_search.declared import Domains
 from antiphon.tools.web_search.page_reader import LENGTH
-from antiphon.tools.web_search.settings import WebSearchSettings
 from antiphon.wires.child_process import end_process, start_module
 from antiphon.wires.slots import FairSlots
 

@@ -26,10 +26,9 @@ from antiphon.tools.base import (
     tell_as_call,
 )
 from antiphon.tools.citations import Source
-from antiphon.tools.web_search.backends import WebResult, backend_of, search
+from antiphon.tools.web_search.backends import WebResult, WebSearchSettings, backend_of, search
 from antiphon.tools.web_search.declared import MESSAGES, Declared, read
 from antiphon.tools.web_search.pages import FoundAddresses, Pages, WebPage, check_address
-from antiphon.tools.web_search.settings import WebSearchSettings
 from antiphon.wires.messages.vendor import with_block
 
 CALL = "web_search_call"

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from antiphon.tools.base import ToolFailure
-from antiphon.tools.code_interpreter import bubblewrap, probe, seccomp
+from antiphon.tools.code_interpreter import bubblewrap, seccomp
 from antiphon.tools.code_interpreter.bubblewrap import Bubblewrap
 from antiphon.tools.code_interpreter.cgroup import find_parent
 from antiphon.tools.code_interpreter.engine import Ran
@@ -750,14 +750,14 @@ def test_the_probe_finds_what_is_open(tmp_path: Path) -> None:
     """Outside the sandbox it must object, so that a sandbox which does not hold is found."""
     (tmp_path / "outside").touch()
     said = subprocess.run(
-        [sys.executable, "-c", probe.code(str(tmp_path / "outside"))],
+        [sys.executable, "-c", bubblewrap.probe(str(tmp_path / "outside"))],
         capture_output=True,
         text=True,
         check=True,
     ).stdout
     assert "a file of the machine can be seen" in said
     assert "a limit of privileges is missing" in said
-    assert probe.HOLDS not in said
+    assert bubblewrap.HOLDS not in said
 
 
 def test_without_bubblewrap_nothing_is_run_and_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

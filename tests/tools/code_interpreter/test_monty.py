@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.tools.code_interpreter.monty import Monty
+from antiphon.tools.code_interpreter.engine import Monty
 
 
 @pytest.fixture

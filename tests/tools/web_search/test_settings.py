@@ -8,7 +8,7 @@ import pytest
 from antiphon.config import Config, ConfigErrors, load
 from antiphon.config.show import show
 from antiphon.tools.registry import TOOLS
-from antiphon.tools.web_search.settings import WebSearchSettings
+from antiphon.tools.web_search.backends import WebSearchSettings
 from antiphon.tools.web_search.tool import WebSearch
 
 
