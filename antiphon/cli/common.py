@@ -102,10 +102,7 @@ def add_config_option(parser: argparse.ArgumentParser) -> None:
 
 
 def load_config(
-    arguments: argparse.Namespace,
-    options: Mapping[str, str] | None = None,
-    *,
-    upstreams: bool = True,
+    arguments: argparse.Namespace, options: Mapping[str, str] | None = None, *, upstreams: bool = True
 ) -> "Config":
     """The effective configuration by `--config` and `--env-file`, or a failure that lists every mistake.
 

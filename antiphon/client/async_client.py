@@ -85,11 +85,7 @@ class AsyncClient:
         return "transport='local'" if self._is_local else repr(self.base_url)
 
     def session(
-        self,
-        *,
-        model: str | None = None,
-        items: Iterable[InputItem] = (),
-        **parameters: Unpack[Parameters],
+        self, *, model: str | None = None, items: Iterable[InputItem] = (), **parameters: Unpack[Parameters]
     ) -> AsyncSession:
         """A conversation over a WebSocket; what is given here is given with every turn.
 

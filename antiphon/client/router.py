@@ -17,13 +17,7 @@ from antiphon.client.event_text import event_text
 from antiphon.client.settings import Retries
 from antiphon.client.transport.local import LOCAL_URL, LocalTransport
 from antiphon.spec.codec import encode
-from antiphon.spec.errors import (
-    INSUFFICIENT_QUOTA,
-    RATE_LIMIT_EXCEEDED,
-    ErrorPayload,
-    SpecError,
-    rate_limit,
-)
+from antiphon.spec.errors import INSUFFICIENT_QUOTA, RATE_LIMIT_EXCEEDED, ErrorPayload, SpecError, rate_limit
 from antiphon.spec.ids import new_id
 from antiphon.spec.routing import PARAMETER, RoutingDecision, SpeedRequirement, TaskComplexity
 from antiphon.stream.dialects import OPEN_RESPONSES

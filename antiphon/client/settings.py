@@ -11,11 +11,7 @@ from antiphon.client.errors import UsageError
 DEFAULT_URL = "http://127.0.0.1:8080/v1"
 
 # Each family of variables has an address and a key; the address that its key is for when it names none.
-_FAMILIES = {
-    "ANTIPHON": DEFAULT_URL,
-    "OPENRESPONSES": "",
-    "OPENAI": "https://api.openai.com/v1",
-}
+_FAMILIES = {"ANTIPHON": DEFAULT_URL, "OPENRESPONSES": "", "OPENAI": "https://api.openai.com/v1"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ Bytes = Annotated[
     int, Meta(description='a size in bytes, or a text such as "64 MiB"', extra={"units": BYTES})
 ]
 Share = Annotated[
-    float,
-    Meta(description="true, false, or a share from 0 to 1 such as 0.01", extra={"reads": share}),
+    float, Meta(description="true, false, or a share from 0 to 1 such as 0.01", extra={"reads": share})
 ]
 Port = Annotated[int, Meta(ge=0, le=65535, description="a port number from 0 to 65535")]
 Count = Annotated[int, Meta(ge=1, le=65536, description="a whole number from 1 to 65536")]
@@ -54,8 +53,7 @@ Host = Annotated[
     ),
 ]
 Sha256 = Annotated[
-    str,
-    Meta(pattern=r"\A[0-9a-fA-F]{64}\Z", description="64 hexadecimal digits", extra={"private": True}),
+    str, Meta(pattern=r"\A[0-9a-fA-F]{64}\Z", description="64 hexadecimal digits", extra={"private": True})
 ]
 SealingKey = Annotated[
     Secret,

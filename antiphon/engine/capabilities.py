@@ -12,13 +12,7 @@ from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo
 from antiphon.spec.errors import UNSUPPORTED_PARAMETER, SpecError, invalid_param
 from antiphon.spec.items import Item, has_media, parts_of, text_size
 from antiphon.spec.request import NOT_FORWARDED, PROVIDER_PARAMETERS, ReasoningParam, Request
-from antiphon.spec.tools import (
-    AllowedTools,
-    CustomTool,
-    FunctionTool,
-    FunctionToolChoice,
-    JsonSchemaFormat,
-)
+from antiphon.spec.tools import AllowedTools, CustomTool, FunctionTool, FunctionToolChoice, JsonSchemaFormat
 from antiphon.wires.messages import thinking
 from antiphon.wires.messages.vendor import BETAS, FIELDS
 from antiphon.wires.usage import tokens_in

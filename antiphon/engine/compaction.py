@@ -26,10 +26,7 @@ async def start(engine: Engine, request: CompactRequest, state: RunState) -> Run
             invalid_param("input", "there is nothing to compact; give `input` or `previous_response_id`")
         )
     turn.request = Request(
-        model=request.model,
-        input=request.input,
-        instructions=request.instructions,
-        truncation="auto",
+        model=request.model, input=request.input, instructions=request.instructions, truncation="auto"
     )
     turn.is_large = resolved.is_large
     resolved.items = turn.items = [*resolved.items, trigger()]

@@ -13,14 +13,7 @@ from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.decode import decode_stored_items
 from antiphon.spec.error_paths import wrong
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
-from antiphon.spec.items import (
-    Compaction,
-    Item,
-    ItemReference,
-    Message,
-    has_media,
-    type_of,
-)
+from antiphon.spec.items import Compaction, Item, ItemReference, Message, has_media, type_of
 from antiphon.spec.limits import LARGE
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.store.base import Context

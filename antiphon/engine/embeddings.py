@@ -13,11 +13,7 @@ from antiphon.engine.routing.routes import UsableRoute
 from antiphon.engine.run_state import RunState
 from antiphon.providers.base import Embedded, EmbeddingTask, Embeds, Turn, UpstreamError
 from antiphon.providers.errors import MODEL_NOT_FOUND, UPSTREAM_AUTH, AddressNotFound
-from antiphon.spec.errors import (
-    UNSUPPORTED_OPERATION,
-    ErrorPayload,
-    SpecError,
-)
+from antiphon.spec.errors import UNSUPPORTED_OPERATION, ErrorPayload, SpecError
 from antiphon.spec.items import Item
 from antiphon.spec.request import Request
 from antiphon.wires.usage import CHARACTERS_A_TOKEN

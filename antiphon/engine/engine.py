@@ -11,14 +11,7 @@ from antiphon.config.known_secrets import KnownSecrets
 from antiphon.engine.askers import Asker, NoTarget, SingleTarget
 from antiphon.engine.capabilities import report_unsupported
 from antiphon.engine.chat_checks import check_chat
-from antiphon.engine.context import (
-    Memory,
-    Resolved,
-    check_question,
-    input_items,
-    resolve,
-    resolve_alone,
-)
+from antiphon.engine.context import Memory, Resolved, check_question, input_items, resolve, resolve_alone
 from antiphon.engine.hosted.history import without_credentials
 from antiphon.engine.hosted.loop import HostedLoop
 from antiphon.engine.hosted.plan import HostedPlan, HostedTools

@@ -9,14 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from antiphon.providers.base import (
-    SUPPRESSED,
-    UNMET,
-    Sink,
-    Turn,
-    UpstreamError,
-    WrappingSink,
-)
+from antiphon.providers.base import SUPPRESSED, UNMET, Sink, Turn, UpstreamError, WrappingSink
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import InputText
 from antiphon.spec.errors import SpecError

@@ -6,14 +6,7 @@ summary follows once the reasoning is over, if there was none until then.
 
 from collections.abc import Iterator
 
-from antiphon.stream.deltas import (
-    AnyDelta,
-    PartEnd,
-    ReasoningDelta,
-    SignatureDelta,
-    SummaryDelta,
-    UsageDelta,
-)
+from antiphon.stream.deltas import AnyDelta, PartEnd, ReasoningDelta, SignatureDelta, SummaryDelta, UsageDelta
 from antiphon.stream.sinks import Sink, WrappingSink
 
 _WITHIN = (PartEnd, SignatureDelta, SummaryDelta, UsageDelta)

@@ -21,9 +21,7 @@ from antiphon.spec.errors import (
     TIMEOUT,
     ErrorPayload,
 )
-from antiphon.spec.errors import (
-    UNSUPPORTED_CONTENT as UNSUPPORTED_CONTENT,
-)
+from antiphon.spec.errors import UNSUPPORTED_CONTENT as UNSUPPORTED_CONTENT
 from antiphon.wires.retry_after import retry_after
 
 FORBIDDEN_ADDRESS = "forbidden_address"
@@ -148,12 +146,7 @@ class ForbiddenAddress(UpstreamError):
 
 
 def from_response(
-    provider: str,
-    status: int,
-    headers: Mapping[str, str],
-    body: bytes,
-    *,
-    secrets: Collection[str] = (),
+    provider: str, status: int, headers: Mapping[str, str], body: bytes, *, secrets: Collection[str] = ()
 ) -> UpstreamError:
     """The error for an answer whose status is not a success."""
     if 300 <= status < 400:

@@ -45,11 +45,7 @@ def build_identity(
 
 
 async def look_up(
-    http: UpstreamClient,
-    url: str,
-    headers: Mapping[str, str],
-    provider: str,
-    secrets: Collection[str] = (),
+    http: UpstreamClient, url: str, headers: Mapping[str, str], provider: str, secrets: Collection[str] = ()
 ) -> dict[str, Any]:
     """The JSON object at an address; an empty one when the upstream has none there."""
     async with http.get(url, headers, _TIMEOUTS, provider=provider) as response:

@@ -14,13 +14,7 @@ from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.content import InputText
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message
 from antiphon.spec.tools import CustomTool, FunctionTool, Tool
-from antiphon.stream.client_calls import (
-    LOCAL_SHELL,
-    TOOL_SEARCH,
-    is_client_search,
-    is_deferred,
-    tools_in,
-)
+from antiphon.stream.client_calls import LOCAL_SHELL, TOOL_SEARCH, is_client_search, is_deferred, tools_in
 from antiphon.stream.open_items import is_json_object
 from antiphon.wires.tools.names import (
     NO_TOOLS,

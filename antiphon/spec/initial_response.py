@@ -13,10 +13,7 @@ _NONE = (None,) * len(SAMPLING)
 
 
 def new_response(
-    request: Request,
-    model: str,
-    now: float,
-    defaults: Mapping[str, float] | None = None,
+    request: Request, model: str, now: float, defaults: Mapping[str, float] | None = None
 ) -> Response:
     """`model` is what the client asked for, or the name of the default model; `defaults` are a provider's."""
     response = Response(

@@ -20,16 +20,7 @@ from antiphon.spec.response import Effort, Summary, Truncation
 from antiphon.spec.tools import Format, Tool, ToolChoice, Verbosity
 
 ServiceTier = Literal[
-    "auto",
-    "default",
-    "flex",
-    "priority",
-    "standard",
-    "batch",
-    "scale",
-    "fast",
-    "ultrafast",
-    "on_demand",
+    "auto", "default", "flex", "priority", "standard", "batch", "scale", "fast", "ultrafast", "on_demand"
 ]
 USUAL_TIERS: tuple[ServiceTier, ...] = ("auto", "default", "flex", "priority", "standard", "batch")
 """Those that every dialect takes."""

@@ -15,16 +15,7 @@ from antiphon.spec import aliases
 from antiphon.spec.aliases import Fields, string
 from antiphon.spec.codec import BRACE, BRACKET, NULL, QUOTE, UNREADABLE, Opaque, first_byte, grown
 from antiphon.spec.content import PARTS, Annotation, ContentPart, UrlCitation
-from antiphon.spec.error_paths import (
-    alternatives,
-    came,
-    complain,
-    describe,
-    join,
-    missing,
-    too_deep,
-    wrong,
-)
+from antiphon.spec.error_paths import alternatives, came, complain, describe, join, missing, too_deep, wrong
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import (
     ITEMS,

@@ -33,14 +33,7 @@ from antiphon.store.base import (
     TakenKey,
     UnknownCursor,
 )
-from antiphon.store.file_values import (
-    FileChunk,
-    FoundChunk,
-    IndexedFile,
-    UploadedFile,
-    Vectors,
-    VectorStore,
-)
+from antiphon.store.file_values import FileChunk, FoundChunk, IndexedFile, UploadedFile, Vectors, VectorStore
 from antiphon.store.sealing_keys import SealingKeys, load_keys
 from antiphon.store.sqlite.check import check
 from antiphon.store.sqlite.store import SqliteStore
@@ -108,8 +101,5 @@ async def open_store(
     except ImportError as error:
         raise StoreError(NO_PSYCOPG) from error
     return await PostgresStore.open(
-        settings.url.reveal(),
-        connections=settings.connections,
-        cache_bytes=settings.cache_bytes,
-        seal=seal,
+        settings.url.reveal(), connections=settings.connections, cache_bytes=settings.cache_bytes, seal=seal
     )

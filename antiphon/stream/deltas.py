@@ -18,14 +18,7 @@ from antiphon.stream.client_calls import CallKind
 Key = str | int
 WholeItem = FunctionCallOutput | CustomToolCallOutput | Compaction | Opaque
 FinishReason = Literal[
-    "stop",
-    "tool_calls",
-    "length",
-    "content_filter",
-    "max_tool_calls",
-    "cancelled",
-    "compaction",
-    "budget",
+    "stop", "tool_calls", "length", "content_filter", "max_tool_calls", "cancelled", "compaction", "budget"
 ]
 # Reasons that stop a provider in the middle of what it was saying.
 CUTS = frozenset({"length", "content_filter", "cancelled", "budget"})

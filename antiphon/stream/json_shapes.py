@@ -88,10 +88,7 @@ _OBJECTS: Mapping[str, Mapping[str, str]] = {
     "error": {"code": "str", "message": "str"},
     "error_payload": {"type": "str", "code": "str?", "message": "str", "param": "str?", "headers?": "obj"},
     "websocket_error": {"code": "str", "message": "str", "param?": "str?", "type?": "str"},
-    "reasoning_settings": {
-        "effort": "=none|low|medium|high|xhigh?",
-        "summary": "=concise|detailed|auto?",
-    },
+    "reasoning_settings": {"effort": "=none|low|medium|high|xhigh?", "summary": "=concise|detailed|auto?"},
     "usage": {
         "input_tokens": "int",
         "output_tokens": "int",
@@ -130,12 +127,7 @@ _UNIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
             "status": _STATUS,
         },
         "function_call_output": {"id": "str", "call_id": "str", "output": "output", "status": _STATUS},
-        "reasoning": {
-            "id": "str",
-            "summary": "[part]",
-            "content?": "[part]",
-            "encrypted_content?": "str",
-        },
+        "reasoning": {"id": "str", "summary": "[part]", "content?": "[part]", "encrypted_content?": "str"},
         "compaction": {"id": "str", "encrypted_content": "str", "created_by?": "str"},
     },
     "part": {
@@ -148,12 +140,8 @@ _UNIONS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
         **_GIVEN,
     },
     "result_part": _GIVEN,
-    "annotation": {
-        "url_citation": {"url": "str", "title": "str", "start_index": "int", "end_index": "int"},
-    },
-    "tool": {
-        "function": {"name": "str", "description": "str?", "parameters": "obj?", "strict": "bool?"},
-    },
+    "annotation": {"url_citation": {"url": "str", "title": "str", "start_index": "int", "end_index": "int"}},
+    "tool": {"function": {"name": "str", "description": "str?", "parameters": "obj?", "strict": "bool?"}},
     "tool_choice": {
         "function": {"name?": "str"},
         "allowed_tools": {"tools": "[tool_reference]", "mode": "=none|auto|required"},
@@ -171,7 +159,7 @@ _CLIENTS_OWN = frozenset({"tool", "tool_choice", "tool_reference"})
 
 # Items outside the specification that a client asked for, where we know their keys.
 _SOLICITED = {
-    "custom_tool_call": {"id": "str", "call_id": "str", "name": "str", "input": "str", "status": _STATUS},
+    "custom_tool_call": {"id": "str", "call_id": "str", "name": "str", "input": "str", "status": _STATUS}
 }
 
 

@@ -84,9 +84,7 @@ VENDOR = "a vendor event"
 WITHDRAWN = "its terminal event, which was not sent, is withdrawn"
 
 RESPONSE: Table = {
-    ABSENT: {
-        RESPONSE_CREATED: CREATED,
-    },
+    ABSENT: {RESPONSE_CREATED: CREATED},
     CREATED: {
         RESPONSE_QUEUED: QUEUED,
         RESPONSE_IN_PROGRESS: IN_PROGRESS,
@@ -111,11 +109,7 @@ RESPONSE: Table = {
         ERROR: FAILING,
         VENDOR: IN_PROGRESS,
     },
-    FAILING: {
-        CLOSES: FAILING,
-        RESPONSE_FAILED: FAILED,
-        VENDOR: FAILING,
-    },
+    FAILING: {CLOSES: FAILING, RESPONSE_FAILED: FAILED, VENDOR: FAILING},
     COMPLETED: {},
     INCOMPLETE: {},
     FAILED: {},
@@ -132,10 +126,7 @@ UNSENT: Table = {
 
 ITEM: Table = {
     ABSENT: {ITEM_ADDED: IN_PROGRESS},
-    IN_PROGRESS: {
-        (ITEM_DONE, COMPLETED): COMPLETED,
-        (ITEM_DONE, INCOMPLETE): INCOMPLETE,
-    },
+    IN_PROGRESS: {(ITEM_DONE, COMPLETED): COMPLETED, (ITEM_DONE, INCOMPLETE): INCOMPLETE},
     COMPLETED: {},
     INCOMPLETE: {},
 }

@@ -270,13 +270,7 @@ class UnnamedCall:
     def opened(self, emit: Emit, id: str, index: int, call_id: str, name: str) -> "OpenCall":
         """The call under its name, which has come."""
         return OPEN_CALLS.get(self.kind, OpenClientCall)(
-            emit,
-            id,
-            index,
-            call_id=call_id,
-            given_id=self.call_id,
-            name=name,
-            namespace=self.namespace,
+            emit, id, index, call_id=call_id, given_id=self.call_id, name=name, namespace=self.namespace
         )
 
 

@@ -78,10 +78,7 @@ _OF_STREAMS = (
         "State Machine events",
     ),
     StreamRule(
-        "order.nothing_after_terminal",
-        "MUST",
-        "No event follows the terminal event.",
-        "State Machine events",
+        "order.nothing_after_terminal", "MUST", "No event follows the terminal event.", "State Machine events"
     ),
     # the end
     StreamRule(
@@ -266,10 +263,7 @@ _OF_STREAMS = (
     StreamRule("kind.part", "MUST", "A part is of a type that its item can have.", "Items are streamable"),
     # parts
     StreamRule(
-        "part.added_first",
-        "MUST",
-        "A part is added before any other event about it.",
-        "Items are streamable",
+        "part.added_first", "MUST", "A part is added before any other event about it.", "Items are streamable"
     ),
     StreamRule(
         "part.starts_empty", "SHOULD", "A part is added without text and annotations.", "Items are streamable"

@@ -18,10 +18,7 @@ from antiphon.wires.terminal_text import printable
 _RETRY = "/retry asks again."
 _START = f"`{own_command('serve')}` starts one; --local needs none."
 _INCOMPLETE = {
-    "max_output_tokens": (
-        "The answer reached its limit of tokens",
-        "Write “go on” to continue it.",
-    ),
+    "max_output_tokens": ("The answer reached its limit of tokens", "Write “go on” to continue it."),
     "content_filter": ("A content filter ended the answer", "Put the question another way."),
 }
 _CODES = {

@@ -66,10 +66,7 @@ def format_output_item_done(
     if item_type != "message":
         raise ValueError(f"expected the item type 'message', got {item_type!r}; use the event's own fields")
     item = MessageItem(
-        id=item_id,
-        role=MessageRole(role),
-        status=ItemStatus.COMPLETED,
-        content=[OutputTextContent(text)],
+        id=item_id, role=MessageRole(role), status=ItemStatus.COMPLETED, content=[OutputTextContent(text)]
     )
     return _event("output_item.done", seq, output_index=output_index, item=item)
 

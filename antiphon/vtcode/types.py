@@ -159,10 +159,7 @@ class OpenUsage(Usage, kw_only=True):
         given, said = usage.input_tokens, usage.output_tokens
         details = InputTokensDetails(cached_tokens=usage.cached_input_tokens)
         return cls(
-            input_tokens=given,
-            output_tokens=said,
-            total_tokens=given + said,
-            input_tokens_details=details,
+            input_tokens=given, output_tokens=said, total_tokens=given + said, input_tokens_details=details
         )
 
 

@@ -15,14 +15,7 @@ from antiphon.spec.events import AnyEvent
 from antiphon.spec.items import Item, Reasoning
 from antiphon.store.base import Append, StoredConversation, StoreError
 from antiphon.wires.hashbrown import frames
-from antiphon.wires.hashbrown.messages import (
-    AnyMessage,
-    new_from,
-    placed,
-    placed_items,
-    settled,
-    to_messages,
-)
+from antiphon.wires.hashbrown.messages import AnyMessage, new_from, placed, placed_items, settled, to_messages
 
 log = logging.getLogger(__name__)
 

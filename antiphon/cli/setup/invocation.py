@@ -32,10 +32,7 @@ def invocation(client: str, gateway: GatewayInfo, options: SetupOptions, folder:
         case _:
             settings = _nested(opencode.settings(gateway, options))
             settings["provider"]["antiphon"]["options"]["apiKey"] = "{env:ANTIPHON_API_KEY}"
-            variables = {
-                "OPENCODE_CONFIG_CONTENT": json.dumps(settings),
-                "ANTIPHON_API_KEY": key() or NO_KEY,
-            }
+            variables = {"OPENCODE_CONFIG_CONTENT": json.dumps(settings), "ANTIPHON_API_KEY": key() or NO_KEY}
             return Invocation(
                 [], variables if options.online else {**variables, "OPENCODE_DISABLE_MODELS_FETCH": "1"}
             )

@@ -12,13 +12,7 @@ from antiphon.client.errors import NoAnswer
 from antiphon.client.resources.parsing import final_text, parsed
 from antiphon.client.tools import ToolOutput
 from antiphon.spec.events import AnyEvent
-from antiphon.spec.items import (
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    Item,
-)
+from antiphon.spec.items import CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput, Item
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response, Usage
 

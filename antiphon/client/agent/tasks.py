@@ -64,10 +64,7 @@ class LLMClientWithOpenResponsesProtocol(LLMClientProtocol, Protocol):
     """One that also streams server-sent events of a response, as text."""
 
     def stream_open_responses(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        system_prompt: str | None = None,
-        **options: Any,
+        self, messages: Sequence[Mapping[str, Any]], system_prompt: str | None = None, **options: Any
     ) -> AsyncIterator[str]: ...
 
 

@@ -6,15 +6,7 @@ Only what both protocols can say goes this way; what needs the server's memory i
 from antiphon.client.errors import StatusError, UsageError
 from antiphon.client.resources.parameters import encoded
 from antiphon.spec.codec import Opaque
-from antiphon.spec.content import (
-    ContentPart,
-    InputFile,
-    InputImage,
-    InputText,
-    OutputText,
-    Refusal,
-    text_of,
-)
+from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText, OutputText, Refusal, text_of
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning, type_of

@@ -127,12 +127,7 @@ class AsyncResponses:
 
     @overload
     async def retrieve(
-        self,
-        id: str,
-        *,
-        stream: bool,
-        starting_after: int | None = None,
-        **options: Unpack[RequestOptions],
+        self, id: str, *, stream: bool, starting_after: int | None = None, **options: Unpack[RequestOptions]
     ) -> Response | AsyncEventStream: ...
 
     async def retrieve(

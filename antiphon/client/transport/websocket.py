@@ -44,9 +44,7 @@ class ClientSocket:
         try:
             async with clock.within("connect", limits.connect):
                 connection = await dial(
-                    socket_url(address),
-                    {**headers, **address.headers()},
-                    use_proxy=trust_env,
+                    socket_url(address), {**headers, **address.headers()}, use_proxy=trust_env
                 )
         except HandshakeRefused as refused:
             raise status_error(refused.status, refused.headers, refused.body, address.redact) from None

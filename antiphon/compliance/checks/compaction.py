@@ -105,12 +105,6 @@ _RULES: tuple[tuple[str, Level, str, CheckRun, bool], ...] = (
 
 for _id, _level, _says, _run, _model in _RULES:
     register = check(
-        _id,
-        _level,
-        _says,
-        "OpenAPI: POST /responses/compact",
-        "json",
-        model=_model,
-        specs=SPECS[1:],
+        _id, _level, _says, "OpenAPI: POST /responses/compact", "json", model=_model, specs=SPECS[1:]
     )
     register(_run)

@@ -36,12 +36,7 @@ async def parts(probe: Probe) -> None:
     await _taken(probe, user([text("Say "), text("hello.")]))
 
 
-@check(
-    "content.no_type",
-    "SHOULD",
-    "An item with a `role` and no `type` is a message.",
-    "allowed_tools",
-)
+@check("content.no_type", "SHOULD", "An item with a `role` and no `type` is a message.", "allowed_tools")
 async def no_type(probe: Probe) -> None:
     await _taken(probe, {"role": "user", "content": "Say hello."})
 

@@ -61,12 +61,7 @@ async def cut_off(probe: Probe) -> None:
 
 
 @check(
-    "response.cut_off",
-    "MUST",
-    "The same without a stream.",
-    "Items are state machines",
-    "json",
-    model=True,
+    "response.cut_off", "MUST", "The same without a stream.", "Items are state machines", "json", model=True
 )
 async def cut_off_whole(probe: Probe) -> None:
     response = await probe.create(input=_LONG, max_output_tokens=_SHORT)

@@ -48,11 +48,7 @@ async def required_call(probe: Probe) -> tuple[Json, list[Json]]:
 async def _with_call(probe: Probe) -> Json:
     return _or_model_error(
         await probe.ask(
-            input=[user(_ASKS)],
-            tools=[WEATHER],
-            tool_choice="required",
-            store=True,
-            max_output_tokens=ROOM,
+            input=[user(_ASKS)], tools=[WEATHER], tool_choice="required", store=True, max_output_tokens=ROOM
         )
     )
 

@@ -11,14 +11,7 @@ from msgspec import Raw, Struct
 from antiphon.config import HttpSettings
 from antiphon.config.kinds import Name
 from antiphon.providers import model_lists, queries
-from antiphon.providers.base import (
-    Capabilities,
-    Embedded,
-    EmbeddingTask,
-    Environment,
-    Turn,
-    UpstreamError,
-)
+from antiphon.providers.base import Capabilities, Embedded, EmbeddingTask, Environment, Turn, UpstreamError
 from antiphon.providers.bedrock.auth import (
     BEARER_VARIABLE,
     ApiKey,

@@ -236,11 +236,7 @@ _TABLE = (
         reasoning_field="reasoning_content",
     ),
     replace(
-        GENERIC,
-        name="perplexity",
-        hosts=("api.perplexity.ai",),
-        efforts=EFFORTS[1:-1],
-        numbers_sources=True,
+        GENERIC, name="perplexity", hosts=("api.perplexity.ai",), efforts=EFFORTS[1:-1], numbers_sources=True
     ),
     replace(
         GENERIC,
@@ -250,11 +246,7 @@ _TABLE = (
         reasoning_field="reasoning",
     ),
     replace(
-        GENERIC,
-        name="vercel",
-        hosts=("ai-gateway.vercel.sh",),
-        reasoning_field="reasoning",
-        details=True,
+        GENERIC, name="vercel", hosts=("ai-gateway.vercel.sh",), reasoning_field="reasoning", details=True
     ),
     replace(
         GENERIC,

@@ -8,14 +8,7 @@ from msgspec import Raw, Struct
 
 from antiphon.config import HttpSettings
 from antiphon.providers import errors, model_lists, queries
-from antiphon.providers.base import (
-    Capabilities,
-    Embedded,
-    EmbeddingTask,
-    Environment,
-    Turn,
-    UpstreamError,
-)
+from antiphon.providers.base import Capabilities, Embedded, EmbeddingTask, Environment, Turn, UpstreamError
 from antiphon.providers.exchange import Call, encode_body, run_apart
 from antiphon.providers.gemini.request import PARAMETERS, SEARCHES, prepare
 from antiphon.providers.gemini.stream import GeminiStream
@@ -190,9 +183,7 @@ class PredictAnswer(Struct):
 def embed_body(path: str, texts: Sequence[str], dimensions: int | None) -> dict[str, Any]:
     """`path` is the model's; each text is a request of its own within the batch."""
     more = {} if dimensions is None else {"outputDimensionality": dimensions}
-    return {
-        "requests": [{"model": path, "content": {"parts": [{"text": text}]}, **more} for text in texts],
-    }
+    return {"requests": [{"model": path, "content": {"parts": [{"text": text}]}, **more} for text in texts]}
 
 
 def predict_body(texts: Sequence[str], dimensions: int | None) -> dict[str, Any]:

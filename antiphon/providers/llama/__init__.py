@@ -236,12 +236,7 @@ class Llama:
         return effort not in ("none", "minimal")
 
     async def _functions(
-        self,
-        turn: Turn,
-        names: ToolNames,
-        told: Sequence[PromptMessage],
-        endpoint: Endpoint,
-        sink: Sink,
+        self, turn: Turn, names: ToolNames, told: Sequence[PromptMessage], endpoint: Endpoint, sink: Sink
     ) -> list[UpstreamFunction]:
         """The function that this answer is to call; none when it is to be words."""
         candidates = _candidates(turn, names)
@@ -263,12 +258,7 @@ class Llama:
 
     async def _post(self, endpoint: Endpoint, path: str, body: bytes) -> Any:
         request = self._http.post(
-            f"{endpoint.url}{path}",
-            body,
-            _headers(endpoint),
-            self._timeouts,
-            provider=self.name,
-            reuse=False,
+            f"{endpoint.url}{path}", body, _headers(endpoint), self._timeouts, provider=self.name, reuse=False
         )
         async with request as response:
             answer = await response.read()

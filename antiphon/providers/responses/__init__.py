@@ -145,10 +145,7 @@ class OpenResponses(HttpProvider):
 
     def _parser(self, turn: Turn, prepared: ResponsesRequest) -> ResponsesStream:
         return ResponsesStream(
-            prepared.names,
-            provider=self.name,
-            secrets=self._secrets,
-            note=turn.note(self.name),
+            prepared.names, provider=self.name, secrets=self._secrets, note=turn.note(self.name)
         )
 
     def _call(self, turn: Turn) -> Call:

@@ -52,11 +52,7 @@ _HEADERS = [
         "An id for this request, repeated in the answer and in the server's log.",
         {"type": "string"},
     ),
-    (
-        "X-Antiphon-Dialect",
-        "How the answer is spelled.",
-        {"enum": [AUTO, *DIALECTS]},
-    ),
+    ("X-Antiphon-Dialect", "How the answer is spelled.", {"enum": [AUTO, *DIALECTS]}),
     (
         "X-Antiphon-Receipts",
         "`1`: list in `antiphon:receipts` what was dropped or rewritten on the way to the provider.",
@@ -280,10 +276,7 @@ def _server_sent_event(holds: type | str | None) -> _Schema:
     return {
         "type": "object",
         "description": "One server-sent event; the answer is a sequence of them, and `[DONE]` the last.",
-        "properties": {
-            "event": {"type": "string"},
-            "data": {"anyOf": [{"const": "[DONE]"}, data]},
-        },
+        "properties": {"event": {"type": "string"}, "data": {"anyOf": [{"const": "[DONE]"}, data]}},
         "required": ["data"],
     }
 

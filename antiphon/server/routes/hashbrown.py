@@ -19,13 +19,7 @@ from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.struct_reader import Reading
 from antiphon.store import StoreError
 from antiphon.wires.hashbrown import frames
-from antiphon.wires.hashbrown.messages import (
-    AnyMessage,
-    HashbrownBody,
-    nothing_to_say,
-    read_body,
-    to_request,
-)
+from antiphon.wires.hashbrown.messages import AnyMessage, HashbrownBody, nothing_to_say, read_body, to_request
 
 log = logging.getLogger("antiphon.server")
 
@@ -46,8 +40,7 @@ class HashbrownOptions(Struct):
         Meta(description="`off`: nothing is kept, and the client sends the whole history."),
     ] = "on"
     content_filter: Annotated[
-        frames.ContentFilter,
-        Meta(description="How `open-responses` ends an answer that a filter cut short."),
+        frames.ContentFilter, Meta(description="How `open-responses` ends an answer that a filter cut short.")
     ] = "failed"
     preserve_chunk_boundaries: Annotated[
         Literal["on", "off"],

@@ -23,12 +23,7 @@ from antiphon.tools.file_search.embedding import EmbeddingFailed
 from antiphon.tools.file_search.filters import condition
 from antiphon.tools.file_search.library import missing_file
 from antiphon.tools.file_search.search import missing_store
-from antiphon.tools.file_search.search_options import (
-    attributes_of,
-    chunking_of,
-    ranking_of,
-    results_of,
-)
+from antiphon.tools.file_search.search_options import attributes_of, chunking_of, ranking_of, results_of
 
 _DAY = 86400
 _MOST_QUERIES = 8
@@ -313,10 +308,7 @@ ENDPOINTS = (
         "listVectorStoreFiles",
         "List the files of a vector store",
         answer=objects.VectorStoreFileList,
-        query=(
-            Query("filter", "Only files with this status.", {"enum": ["completed", "failed"]}),
-            *_PAGING,
-        ),
+        query=(Query("filter", "Only files with this status.", {"enum": ["completed", "failed"]}), *_PAGING),
     ),
     Endpoint(
         "GET /v1/vector_stores/{id}/files/{item}",

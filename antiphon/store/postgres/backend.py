@@ -19,16 +19,7 @@ from typing import Any
 from antiphon.store.chat_words import WITHOUT_SPACES, like, searched
 from antiphon.store.file_values import FileChunk, FoundChunk
 from antiphon.store.postgres.connection import Connection, ask
-from antiphon.store.statements import (
-    Answer,
-    Backend,
-    StatementRow,
-    Steps,
-    T,
-    execute,
-    postgres_text,
-    rows,
-)
+from antiphon.store.statements import Answer, Backend, StatementRow, Steps, T, execute, postgres_text, rows
 
 _WITH_INDEX = "key IN (SELECT chat FROM chat_texts WHERE tenant = ? AND words @@ ?::tsquery)"
 # Chat by chat, so that no request waits for a look through the texts of all tenants.

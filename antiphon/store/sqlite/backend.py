@@ -22,17 +22,7 @@ import msgspec
 from antiphon.store.base import StoreError
 from antiphon.store.chat_words import WITHOUT_SPACES, like, searched
 from antiphon.store.file_values import FileChunk, FoundChunk
-from antiphon.store.statements import (
-    Answer,
-    Backend,
-    StatementRow,
-    Steps,
-    T,
-    execute,
-    one,
-    rows,
-    sqlite_text,
-)
+from antiphon.store.statements import Answer, Backend, StatementRow, Steps, T, execute, one, rows, sqlite_text
 
 _INDEX = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS chat_search USING fts5 "

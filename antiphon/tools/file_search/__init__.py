@@ -135,13 +135,7 @@ class _Session(ToolSession):
         now = self._tool.environment.clock()
         try:
             found = await self._tool.index.search(
-                self._stores,
-                queries,
-                self._condition,
-                self._limit,
-                self._ranking,
-                now,
-                self._scope.upstreams,
+                self._stores, queries, self._condition, self._limit, self._ranking, now, self._scope.upstreams
             )
         except EmbeddingFailed as reason:
             raise ToolFailure(str(reason)) from None

@@ -57,11 +57,7 @@ class _Guarded(httpx2.AsyncBaseTransport):
     """Checks every request, redirected ones too, and counts the bytes of each answer."""
 
     def __init__(
-        self,
-        inner: httpx2.AsyncHTTPTransport,
-        allows: Callable[[str], bool],
-        note: _Note,
-        limit: int,
+        self, inner: httpx2.AsyncHTTPTransport, allows: Callable[[str], bool], note: _Note, limit: int
     ) -> None:
         self._inner = inner
         self._note = note
