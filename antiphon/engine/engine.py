@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from antiphon.config import Config, UnknownModel
 from antiphon.config.known_secrets import KnownSecrets
+from antiphon.engine.answer_sinks import checks_of
 from antiphon.engine.askers import Asker, NoTarget, SingleTarget
 from antiphon.engine.capabilities import report_unsupported
 from antiphon.engine.chat_checks import check_chat
@@ -25,7 +26,7 @@ from antiphon.engine.routing.affinity import chain_keys, response_keys
 from antiphon.engine.routing.router import TargetRouter
 from antiphon.engine.routing.routes import RouteInUse, Routes, UsableRoute
 from antiphon.engine.routing.tiers import one_target
-from antiphon.engine.run import Run, Save, checks_of
+from antiphon.engine.run import Run, Save
 from antiphon.engine.run_state import RunState, Services
 from antiphon.engine.saving import Saving, encode_all, encode_around, stored
 from antiphon.engine.settings_in_force import SettingsInForce
@@ -45,6 +46,7 @@ from antiphon.stream.client_calls import declared_tools
 from antiphon.stream.composer import Composer
 from antiphon.stream.dialects import solicited
 from antiphon.stream.policy import check_tools
+from antiphon.tools.citations import Citations
 from antiphon.wires.run_listener import Listener, RunKind
 from antiphon.wires.schema.check import check_schema
 from antiphon.wires.schema.pool import SchemaPool
@@ -164,9 +166,11 @@ class Engine:
         composer = self._composer(response, turn, context, provider, error_event, counts_receipts)
         composer.keeps_chunks = turn.keeps_chunks = keeps_chunks
         asker: Asker
+        citations: Citations | None = None
         if plan is not None:
             plan.turn.keeps_chunks = keeps_chunks
-            asker = self._loop(plan, takes, state, resolved, memory, composer)
+            asker = loop = self._loop(plan, takes, state, resolved, memory, composer)
+            citations = loop.citations
         elif usable is not None:
             asker = self.router(usable, turn, state, resolved, memory, composer)
             asker.begun_for = state.target
@@ -177,7 +181,12 @@ class Engine:
         save = self._saving(request, context, memory, keep)
         retells = context.dialect.shows_summaries
         checks = checks_of(
-            asker.capabilities, turn, self.schemas, restricts_calls=plan is None, retells=retells
+            asker.capabilities,
+            turn,
+            self.schemas,
+            citations=citations,
+            retells=retells,
+            added=self.services.sinks,
         )
         return Run(state, turn, composer, resolved, asker, save, checks, told_in_stream)
 

@@ -3,18 +3,17 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, Protocol, cast
 
 from msgspec import Struct
 
 from antiphon.engine import obfuscation
+from antiphon.engine.answer_sinks import Checks, finish_stack
 from antiphon.engine.askers import Asker
 from antiphon.engine.context import Resolved
 from antiphon.engine.failures import CLOSED, INTERNAL, SHUTDOWN, Problem, problem_of
-from antiphon.engine.raw_reasoning import RetoldReasoning
 from antiphon.engine.run_state import RunState
-from antiphon.providers.base import TRUNCATED, UNMET, Capabilities, Sink, Turn, UpstreamError
+from antiphon.providers.base import TRUNCATED, Sink, Turn, UpstreamError
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.response import Response
@@ -22,10 +21,7 @@ from antiphon.stream import plain_answer
 from antiphon.stream.answer_limit import AnswerTooLong
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, Failure, Finish
-from antiphon.stream.policy import POLICY, Policy, restricts
 from antiphon.wires.run_gate import RunStopped
-from antiphon.wires.schema.check import SchemaCheck, needs_check
-from antiphon.wires.schema.pool import SchemaPool
 
 log = logging.getLogger(__name__)
 
@@ -49,45 +45,6 @@ class End(Protocol):
 
     async def close(self, events: list[AnyEvent]) -> None:
         """Take the last events: the response is stored."""
-
-
-class Checks(Struct):
-    """What has to be looked at on the way from the provider to the client."""
-
-    restricts_calls: bool
-    schemas: SchemaPool | None
-    """Where the answer is held to its schema, if that has to be done."""
-    obfuscates: bool
-    retells: bool = False
-    """Is raw reasoning told as a summary, too?"""
-    makes_summaries: bool = False
-    """May an upstream make summaries of its own?"""
-    calls_made: int = 0
-    """How many calls another process has let through."""
-
-
-def checks_of(
-    takes: Capabilities,
-    turn: Turn,
-    schemas: SchemaPool,
-    *,
-    restricts_calls: bool = True,
-    retells: bool = False,
-) -> Checks | None:
-    """Without `restricts_calls` the hosted loop sees to it that only allowed calls are made.
-
-    With `retells` the client shows nothing of reasoning but the summary that it asks for.
-    """
-    request = turn.request
-    restricted, checks_schema = restricts_calls and restricts(request), False
-    if request.text is not None and not takes.enforces_schema:
-        checks_schema = needs_check(request)
-    obfuscates = request.stream_options is not None and obfuscation.is_wanted(request)
-    retells = retells and request.reasoning is not None and request.reasoning.summary is not None
-    if restricted or checks_schema or obfuscates or retells:
-        pool = schemas if checks_schema else None
-        return Checks(restricted, pool, obfuscates, retells, takes.makes_summaries)
-    return None
 
 
 class Run(Struct, eq=False, weakref=True):
@@ -217,26 +174,20 @@ class Run(Struct, eq=False, weakref=True):
         if self._stopping is not None:
             raise SpecError(self._stopping, 503)
         turn = self.turn
-        sink: Sink = self
-        schema: SchemaCheck | None = None
-        if (checks := self.checks) is not None:
-            if checks.retells:
-                sink = RetoldReasoning(sink, at_once=not checks.makes_summaries)
-            if checks.schemas is not None:
-                unmet = partial(turn.receipt, POLICY, action=UNMET)
-                answered, pool = self.composer.snapshot, checks.schemas
-                sink = schema = SchemaCheck(sink, turn.request, answered, unmet, pool, turn.tenant)
-            if checks.restricts_calls:
-                sink = Policy(sink, turn.request, turn.note(POLICY), checks.calls_made, turn.answer_limit)
+        stack: list[Sink] | None = None
+        if self.checks is not None:
+            stack = self.checks.build_stack(self, turn, self.composer.snapshot)
         self._task = task or asyncio.current_task()
         try:
             if self.state.phase == "new":
                 if self.state.services.gate is not None:
                     await self.state.admit()
                 self.state.open()
-            await self.asker.ask(turn, sink)
-            if schema is not None:
-                await schema.finish()
+            if stack is None:
+                await self.asker.ask(turn, self)
+            else:
+                await self.asker.ask(turn, stack[-1])
+                await finish_stack(stack)
             if not self.composer.finished:
                 raise UpstreamError(CLOSED, 502)
         except AnswerTooLong as reached:

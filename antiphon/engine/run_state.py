@@ -8,6 +8,7 @@ from typing import Literal, ParamSpec
 from msgspec import Struct, field
 
 from antiphon.config import Target
+from antiphon.engine.answer_sinks import MakeSink
 from antiphon.engine.request_context import RequestContext
 from antiphon.engine.routing.routes import UsableRoute
 from antiphon.engine.settings_in_force import SettingsInForce
@@ -34,6 +35,8 @@ class Services(Struct, eq=False):
     store: Store
     listeners: tuple[Listener, ...] = ()
     gate: Gate | None = None
+    sinks: tuple[MakeSink, ...] = ()
+    """What looks at every answer."""
 
     __repr__ = object.__repr__  # which shows no key
 

@@ -71,10 +71,15 @@ def _shift(note: Annotation, by: int) -> Annotation:
 
 
 class Citations:
-    """The sources of one response, and the sources that `earlier` results of the conversation show."""
+    """The sources of one response, and those that earlier results of the conversation show."""
 
-    def __init__(self, earlier: Iterable[KeptSource] = ()) -> None:
-        self._sources = {one.number: one.source() for one in earlier}
+    def __init__(self) -> None:
+        self._sources: dict[int, Source] = {}
+        self._last = 0
+
+    def add_earlier(self, kept: Iterable[KeptSource]) -> None:
+        """Add the sources that earlier results show, with the numbers that they have there."""
+        self._sources |= {one.number: one.source() for one in kept}
         self._last = max(self._sources, default=0)
 
     def add(self, source: Source) -> str:

@@ -78,7 +78,8 @@ def test_places_are_counted_in_each_text_anew() -> None:
 @given(st.integers(0, 50))
 def test_a_source_that_was_kept_is_cited_as_before(start: int) -> None:
     first = source("one.example", " (one)")
-    later = Citations([KeptSource.of(4, first)])
+    later = Citations()
+    later.add_earlier([KeptSource.of(4, first)])
     again = later.find(4)
     assert again is not None
     assert (again.text, again.annotation(start, start + 6)) == (

@@ -33,7 +33,7 @@ from antiphon.spec.tools import AllowedTools
 from antiphon.stream.deltas import AnyDelta, Failure, Finish, Key
 from antiphon.stream.policy import POLICY, Policy, restricts
 from antiphon.tools.base import HostedCall, Scope, ToolSession
-from antiphon.tools.citations import Citations, CitingSink
+from antiphon.tools.citations import Citations
 from antiphon.wires.worker_thread import in_worker_thread
 
 _LEAST_TOKENS = 16
@@ -96,6 +96,8 @@ class HostedLoop:
         self._composing = composing
         self._asker_of = asker_of
         self.progress = HostedProgress()
+        self.citations = Citations()
+        """What the tools find, and what earlier results show: the run replaces its marks."""
         self.journal: ProgressLog | None = None
         """Where the progress is written, if another process may have to go on with this response."""
         self._sent: Mapping[str, Set[str]] | None = None
@@ -119,10 +121,10 @@ class HostedLoop:
         said = self._composing.snapshot().output
         earlier = [*self._resolved.items, *said], turn.tenant
         find, is_large = self._tools.history.sources, self._resolved.is_large
-        citations = Citations(await in_worker_thread(find, *earlier) if is_large else find(*earlier))
-        beginning = Beginning(CitingSink(sink, citations, said))
+        kept = await in_worker_thread(find, *earlier) if is_large else find(*earlier)
+        self.citations.add_earlier(kept)
         with contained():
-            await self._answer(turn, beginning, citations)
+            await self._answer(turn, Beginning(sink), self.citations)
 
     async def _answer(self, turn: Turn, beginning: "Beginning", citations: Citations) -> None:
         async with AsyncExitStack() as closing:
