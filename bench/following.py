@@ -12,7 +12,7 @@ from typing import cast
 
 import httpx
 
-from antiphon.store.postgres.job_worker import STALLED
+from antiphon.store.postgres.job_worker import STALLED_AFTER
 from antiphon.stream.sse import Decoder
 from bench.processes import tree_cpu
 from examples.cluster.cluster import Cluster, ClusterGateway
@@ -23,7 +23,7 @@ _LONGEST = 40
 _PATIENCE = 60.0
 _HEARD = 20
 """So many deltas come before a worker is killed."""
-_SETTLED = STALLED + 0.5
+_SETTLED = STALLED_AFTER + 0.5
 """Seconds that all gateways are up by then: one that has just connected takes nobody for dead before that."""
 _DELTA = "response.output_text.delta"
 

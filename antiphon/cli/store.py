@@ -158,10 +158,10 @@ def migrate(arguments: argparse.Namespace) -> int:
             )
         return _with_store(arguments, _tell)
     with _explained():
-        from antiphon.store.postgres.migration import migrate_store, pending
+        from antiphon.store.postgres.migration import migrate_store, pending_migrations
 
         url = config.url.reveal()
-        steps = asyncio.run(pending(url) if arguments.check else migrate_store(url))
+        steps = asyncio.run(pending_migrations(url) if arguments.check else migrate_store(url))
     for step in steps:
         print(f"{'missing' if arguments.check else 'done':<14} {step}")
     if not steps:

@@ -14,7 +14,7 @@ from antiphon.spec.long_values import encode_each, encode_long
 from antiphon.spec.response import Response
 from antiphon.store.base import Context, NewResponse
 from antiphon.store.base import StoredItem as StoredItem
-from antiphon.store.bodies import join
+from antiphon.store.bodies import insert_output
 from antiphon.store.store import Store
 from antiphon.wires.worker_thread import in_worker_thread
 
@@ -65,7 +65,7 @@ def encode_all(items: list[Item], is_large: bool = False) -> bytes:
 
 def encode_around(response: Response, output: bytes) -> bytes:
     """A response in JSON; its output is encoded already, and put in where that belongs."""
-    return join(encode(replace(response, output=[])), output)
+    return insert_output(encode(replace(response, output=[])), output)
 
 
 def stored(items: list[Item], is_large: bool = False) -> list[StoredItem]:

@@ -1,7 +1,8 @@
-"""What a store keeps: its values and its errors. How it is asked is in `store`.
+"""The values that a store keeps, and its errors. Its interface is in `store`.
 
-A store deals in ids, a little metadata and JSON bytes that others encoded. A *fragment* is a run of items as
-JSON, separated by commas, without the brackets of an array: fragments join without being parsed.
+A store handles ids, a little metadata and JSON bytes that its callers have encoded. A *fragment* is a
+sequence of items as JSON, separated by commas, without the brackets of an array: fragments join without being
+parsed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ RUNNING = frozenset({"queued", "in_progress"})
 
 
 class StoreError(Exception):
-    """The store could not do what was asked; nothing of it was written."""
+    """The store could not carry out a call, and has written nothing of it."""
 
 
 class StoreBusy(StoreError):
@@ -23,7 +24,7 @@ class StoreBusy(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The database cannot be reached; it may be there again in a moment."""
+    """The database cannot be reached; a later call may succeed."""
 
 
 class StoreFull(StoreError):
@@ -31,20 +32,20 @@ class StoreFull(StoreError):
 
 
 class StoreConflict(StoreError):
-    """Something with that id is already stored, or is not where it has to be."""
+    """Something with that id is already stored, or is not where the call needs it."""
 
 
 class UnknownCursor(StoreError):
-    """A page was asked for after something that is not there."""
+    """A caller asked for the page after something that is not stored."""
 
 
 def fragment(items: Iterable[bytes]) -> bytes:
-    """Joins encoded items, or fragments, into one fragment; empty ones leave no trace."""
+    """Joins encoded items, or fragments, into one fragment; empty ones are skipped."""
     return b",".join([item for item in items if item])
 
 
 def array(fragments: Iterable[bytes]) -> bytes:
-    """Fragments as one JSON array, copied once."""
+    """Joins fragments into one JSON array, copying them once."""
     parts: list[bytes] = []
     for one in fragments:
         if one:
@@ -60,7 +61,7 @@ class StoredItem(Struct, frozen=True, gc=False):
 
 
 class ItemPosition(Struct, frozen=True, gc=False):
-    """Where a response stands: its chain, and its position in it."""
+    """The place of a response: its chain, and its position in the chain."""
 
     chain: int
     position: int
@@ -69,7 +70,8 @@ class ItemPosition(Struct, frozen=True, gc=False):
 class Context(Struct, frozen=True, gc=False):
     """All items up to and including one response, as fragments in order: `before`, `input`, `output`.
 
-    One without a place (never stored, still running, or leaning on a conversation) is copied when continued.
+    A context without a place (never stored, still running, or part of a conversation) is copied when a
+    response continues it.
     """
 
     response: str
@@ -79,7 +81,7 @@ class Context(Struct, frozen=True, gc=False):
     output: bytes
     place: ItemPosition | None = None
     model: str = ""
-    """That the response names."""
+    """The model that the response names."""
     created_at: int = 0
     """When the response was made; 0 if that is unknown."""
 
@@ -88,21 +90,21 @@ class Context(Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int:
-        """How many bytes it has."""
+        """The number of bytes of all fragments."""
         return sum(map(len, self.fragments()))
 
     def json(self) -> bytes:
-        """The whole of it as one JSON array: what a continuation begins with."""
+        """Encodes everything as one JSON array, with which a continuation begins."""
         return array(self.fragments())
 
-    def given(self) -> bytes:
-        """What the model was given, as one JSON array: everything but the response's own output."""
+    def input_json(self) -> bytes:
+        """Encodes the model's input as one JSON array: everything but the response's own output."""
         return array((*self.before, self.input))
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Items to add at the end of a conversation; `expires_at` moves the end of its life."""
+    """Items to add at the end of a conversation; `expires_at` is when the conversation expires then."""
 
     conversation: str
     items: Sequence[StoredItem]
@@ -110,7 +112,7 @@ class Append:
 
 
 class Joining(Struct, frozen=True, gc=False):
-    """The chat that a response joins, when, and until when the chat lives then."""
+    """The chat that a response joins, the time at which it does, and when the chat expires then."""
 
     chat: str
     at: float
@@ -118,9 +120,11 @@ class Joining(Struct, frozen=True, gc=False):
 
 
 class KeyClaim(Struct, frozen=True, gc=False):
-    """An idempotency key as one request claims it: key and body are digests, `holder` is the request's own.
+    """The claim of one request to an idempotency key; `key` and `body` are digests, `holder` names the
+    request.
 
-    `expires_at` is the end of the lease, and of a response's key the end of the time that it is kept for.
+    `expires_at` is the end of the lease; once the key has a response, it is the time at which the key
+    expires.
     """
 
     tenant: str
@@ -144,13 +148,13 @@ class Settlement(Struct, frozen=True, gc=False):
 
 
 class NewResponse(Struct, frozen=True, gc=False):
-    """A response to store, `input` and `output` as fragments; `names` are the ids to find its items by.
+    """A response to store, `input` and `output` as fragments; the items are found by the ids in `names`.
 
-    One that still runs has an owner and is in its first attempt, number 0. `dialect` names how its event log
-    will be spelled, `job` is what another process needs to go on with it, sealed by whoever made it. From a
-    queue, those of one `conversation` are worked on one after another. One that joins a chat lives as long as
-    the chat. With `claim` its idempotency key is kept for it in the same transaction, if the claim still
-    holds; `settlements` are written in that transaction, too.
+    A response that still runs has an owner and is in its first attempt, number 0. `dialect` names the
+    spelling of its event log. `job` is the sealed data that another process needs to continue it. A queue
+    runs responses of one `conversation` one after another. A response in a chat expires with the chat. With
+    `claim` the store records the response under its idempotency key in the same transaction, if the claim is
+    still valid; it writes the `settlements` in that transaction, too.
     """
 
     id: str
@@ -179,8 +183,9 @@ class NewResponse(Struct, frozen=True, gc=False):
 class Change:
     """The next state of a running response, and the events up to it. Without `output` the output stays.
 
-    `at` is when it ended, for the chat that it is in. `attempt` is the one that its owner works in. Without
-    `job` the job stays, unless the response ends: that erases it. `settlements` are written with it.
+    `at` is the time at which it ended, for the chat that it is in. `attempt` is the attempt of its owner.
+    Without `job` the stored job stays, unless the response ends: then the store erases it. `settlements` are
+    written in the same transaction.
     """
 
     id: str
@@ -212,7 +217,7 @@ class StoredResponse:
     dialect: str | None
     body: bytes
     attempt: int = 0
-    """How often another process has taken it over."""
+    """The number of times that another process has taken the response over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +243,7 @@ class ItemPage:
 
 @dataclass(frozen=True, slots=True)
 class StoredChat:
-    """A tree of responses, each under the one that it continues. `current` is where the chat goes on.
+    """A tree of responses, each below the one that it continues. The next message continues `current`.
 
     `running` is the newest response that has not ended.
     """
@@ -256,10 +261,10 @@ class StoredChat:
 
 @dataclass(frozen=True, slots=True)
 class ChatEdit:
-    """What changes in a chat, and when; what is left out stays.
+    """Changes of a chat, made at the time `at`; a field that is None stays as it is.
 
-    An empty title is none. `expires_at` is the end of its life, unless it is pinned. A response that becomes
-    `current` and is in no chat yet joins with all that it continues.
+    An empty title removes the title. A pinned chat does not expire at `expires_at`. If the new `current`
+    response is in no chat yet, it joins this chat together with all responses that it continues.
     """
 
     at: float
@@ -277,7 +282,7 @@ class ChatPage:
 
 @dataclass(frozen=True, slots=True)
 class ChatNode:
-    """A response in the tree of its chat: what it follows there, and a fragment of the items it added."""
+    """A response in the tree of its chat: the response before it, and a fragment of the items it added."""
 
     id: str
     previous: str | None
@@ -287,7 +292,7 @@ class ChatNode:
 
 @dataclass(frozen=True, slots=True)
 class ChatTurn:
-    """A response on the way through its chat: the items that it was given and those that it made."""
+    """A response on the path through its chat, with its input items and its output items."""
 
     id: str
     previous: str | None
@@ -303,7 +308,9 @@ class ChatNodes:
 
 @dataclass(frozen=True, slots=True)
 class BrowserSession:
-    """A browser that stands for a key: the digest of its id, and the key's name and digest."""
+    """A browser that is signed in with a key: the digest of the session's id, and the key's name and
+    digest.
+    """
 
     digest: str
     key_name: str
@@ -313,7 +320,9 @@ class BrowserSession:
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A call that waits for the client's approval: the id of the request for it, and what would be run."""
+    """A call that waits for the client's approval: the id of the approval request, and a digest of the
+    call.
+    """
 
     tenant: str
     id: str
@@ -323,7 +332,9 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class TakenKey:
-    """A key that another request has: the digest of its body, and its response once there is one."""
+    """A key that another request holds: the digest of that request's body, and its response once it has
+    one.
+    """
 
     body: str
     response: str | None
@@ -331,7 +342,7 @@ class TakenKey:
 
 
 class SharedRow(Struct, frozen=True, gc=False):
-    """Numbers that one writer has published under a name."""
+    """Numbers that one process has published under a name for the others."""
 
     writer: str
     name: str
@@ -349,7 +360,9 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Counters since the store was opened; seconds inside the database, by the clock and on the CPU."""
+    """Counters since the store was opened, with the seconds inside the database by the clock and on the
+    CPU.
+    """
 
     reads: int
     writes: int

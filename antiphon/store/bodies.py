@@ -1,4 +1,6 @@
-"""What a stored response is cut into and put together from: its body without its output, and its items."""
+"""Splits the body of a response from its output, which a store keeps only once, and reads items in
+fragments.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +11,22 @@ import msgspec
 from msgspec import Raw, Struct
 
 BODY = "body, spliced, CASE WHEN spliced IS NOT NULL THEN output END"
-"""The columns that `whole` makes a body of."""
+"""The columns from which `restore_body` makes a body."""
 _OUTPUT = b'"output":['
 """No field before it holds an object that could have the same name."""
 
 
-def join(body: bytes, output: bytes) -> bytes:
-    """Puts the output, as a fragment, into a body that was encoded with none."""
+def insert_output(body: bytes, output: bytes) -> bytes:
+    """Inserts the output, as a fragment, into a body that was encoded without output."""
     at = body.find(_OUTPUT) + len(_OUTPUT)
     return b"".join((body[:at], output, body[at:]))
 
 
-def splice(body: bytes, output: bytes) -> tuple[bytearray, int]:
-    """Cuts the output, which is stored beside it anyway, out of a body; and where it was, or -1."""
+def cut_output(body: bytes, output: bytes) -> tuple[bytearray, int]:
+    """Removes the output from a body, and returns the rest with the index of the output, or -1 without one.
+
+    The store keeps the output in a column of its own.
+    """
     rest, at = bytearray(body), body.find(_OUTPUT) + len(_OUTPUT)
     if not output or not body.startswith(output, at):
         return rest, -1
@@ -29,32 +34,32 @@ def splice(body: bytes, output: bytes) -> tuple[bytearray, int]:
     return rest, at
 
 
-def whole(body: bytes, spliced: int | None, output: bytes | None) -> bytes:
-    """A body with its output put back."""
+def restore_body(body: bytes, spliced: int | None, output: bytes | None) -> bytes:
+    """Inserts the output again where `cut_output` has removed it."""
     return body if spliced is None or output is None else body[:spliced] + output + body[spliced:]
 
 
-class Named(Struct):
-    """What has to be read of an item to find it again."""
+class ItemId(Struct):
+    """The one field of an item by which it is found."""
 
     id: Any = None
 
 
 _split = msgspec.json.Decoder(list[Raw]).decode
-_named = msgspec.json.Decoder(list[Named]).decode
+_decode_ids = msgspec.json.Decoder(list[ItemId]).decode
 
 
-def named_in(fragment: bytes | None) -> list[str]:
-    """The ids of the items in a fragment."""
-    found = [item.id for item in _named(b"[%b]" % (fragment or b""))]
+def read_item_ids(fragment: bytes | None) -> list[str]:
+    """Returns the ids of the items in a fragment."""
+    found = [item.id for item in _decode_ids(b"[%b]" % (fragment or b""))]
     return [id for id in found if id and isinstance(id, str)]
 
 
-def item_in(fragments: Sequence[bytes | None], id: str) -> bytes | None:
-    """The item with this id, in the first fragment that has it."""
+def find_item(fragments: Sequence[bytes | None], id: str) -> bytes | None:
+    """Returns the item with this id from the first fragment that has it."""
     for part in fragments:
         array = b"[%b]" % (part or b"")
-        for raw, item in zip(_split(array), _named(array), strict=True):
+        for raw, item in zip(_split(array), _decode_ids(array), strict=True):
             if item.id == id:
                 return bytes(raw)
     return None

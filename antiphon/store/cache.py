@@ -1,4 +1,4 @@
-"""Caches of what was read, bounded in bytes."""
+"""Caches of values that were read from the database, bounded in bytes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ T = TypeVar("T")
 
 OVERHEAD = 400
 PER_FRAGMENT = 50
-MANY = 128
-"""A context of more pieces is joined into one, so that a turn costs the same however many came before."""
+MAX_FRAGMENTS = 128
+"""A context of more fragments is joined into one, so that the cost of a turn does not grow with their number.
+"""
 
 
 def weight(fragments: tuple[bytes, ...]) -> int:
@@ -20,7 +21,7 @@ def weight(fragments: tuple[bytes, ...]) -> int:
 
 
 class Cache(Generic[T]):
-    """The entries used last, up to a number of bytes. One thread uses it."""
+    """Keeps the entries used last, up to a number of bytes. Only one thread may use it."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -62,7 +63,7 @@ class Cache(Generic[T]):
 
 
 class ContextCache(Cache[Context]):
-    """The contexts of responses that have ended, with the number of times that one was found or not."""
+    """The contexts of responses that have ended, with counters of hits and misses."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(limit)
@@ -72,12 +73,12 @@ class ContextCache(Cache[Context]):
         self.put(tenant, context.response, context, weight(context.fragments()))
 
     def remember(self, response: NewResponse, place: ItemPosition) -> None:
-        """Keeps the context of a response that was just stored there."""
+        """Keeps the context of a response that was just stored at this place."""
         previous = response.previous
         before: tuple[bytes, ...] = ()
         if previous is not None:
             before = previous.fragments()
-            if len(before) > MANY:
+            if len(before) > MAX_FRAGMENTS:
                 before = (fragment(before),)
             if previous.place is not None and previous.place.chain == place.chain:
                 # The chain goes on from here, so its earlier head makes room.

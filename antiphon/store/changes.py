@@ -1,4 +1,4 @@
-"""Tells those who follow a response that there may be something new in its log."""
+"""Notifies the followers of a response that its log may have new events."""
 
 import asyncio
 from collections.abc import Iterator
@@ -6,31 +6,31 @@ from contextlib import contextmanager, suppress
 
 
 class ChangeWatch:
-    """One who follows: `seen` before reading the log, then `wait`."""
+    """A follower of one response: it calls `mark_read`, reads the log, and then awaits `wait`."""
 
     def __init__(self, changes: "Changes") -> None:
         self._changes = changes
         self._changed = asyncio.Event()
 
-    def seen(self) -> None:
-        """What has changed until now is about to be read."""
+    def mark_read(self) -> None:
+        """Forgets all changes until now, because the caller is about to read them."""
         self._changed.clear()
 
     def notify(self) -> None:
         self._changed.set()
 
     async def wait(self) -> None:
-        """Wait for a change since `seen`, or until it is time to look without having heard of one."""
+        """Waits for a change since `mark_read`, or until it is time to look without a notification."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._changes.interval):
                 await self._changed.wait()
 
 
 class Changes:
-    """Who follows which response in this process. The log is the truth; this only says when to read it."""
+    """The followers of each response in this process. Events are read from the log; this only says when."""
 
     def __init__(self, interval: float) -> None:
-        """`interval` is how many seconds a follower waits at most before it looks by itself."""
+        """`interval` is the number of seconds after which a follower looks without a notification."""
         self.interval = interval
         self._watches: dict[str, set[ChangeWatch]] = {}
 
@@ -47,11 +47,11 @@ class Changes:
                 del self._watches[id]
 
     def notify(self, id: str) -> None:
-        """Something was written about this response."""
+        """Wakes the followers of this response after a write."""
         for watch in self._watches.get(id, ()):
             watch.notify()
 
     def notify_all(self) -> None:
-        """Something may have been written about any response."""
+        """Wakes all followers, because any response may have changed."""
         for id in self._watches:
             self.notify(id)

@@ -1,4 +1,4 @@
-"""What is said in a chat, as text: what is searched, the title that it gives, and the words of a search."""
+"""The text of chats: reads the searched text and a title from items, and splits a search into words."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ MOST_TEXT = 200_000
 MOST_WORDS = 8
 TITLE = 60
 
-# Thai to Khmer, and from the radicals of Chinese to Hangul: a run of these letters is one word to an index.
+# Thai to Khmer, and from the radicals of Chinese to Hangul: an index takes a run of these letters for one
+# word.
 WITHOUT_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 _SPECIAL = re.compile(r"([\\%_])")
 
 
-class _Said(Struct):
+class _MessageItem(Struct):
     type: Any = "message"
     role: Any = None
     content: Any = None
@@ -29,11 +30,11 @@ class _Said(Struct):
 
 # Item by item: to read thousands of them in one call would keep the event loop waiting.
 _split = msgspec.json.Decoder(list[Raw]).decode
-_item = msgspec.json.Decoder(_Said).decode
+_item = msgspec.json.Decoder(_MessageItem).decode
 
 
-def said_in(*fragments: bytes | None) -> str:
-    """What user and model say in fragments of items."""
+def read_chat_text(*fragments: bytes | None) -> str:
+    """Returns the text of user and model messages in fragments of items."""
     said: list[str] = []
     left = MOST_TEXT
     for text in _texts(fragments, ("user", "assistant")):
@@ -44,25 +45,25 @@ def said_in(*fragments: bytes | None) -> str:
     return "\n".join(said)[:MOST_TEXT]
 
 
-def title_of(input: bytes | None) -> str | None:
-    """The beginning of the first line that the user says."""
+def make_title(input: bytes | None) -> str | None:
+    """Makes a title from the first line of the user's first message."""
     for text in _texts([input], ("user",)):
         for line in text.splitlines():
             if words := " ".join(line.split()):
-                return words if len(words) <= TITLE else _shortened(words)
+                return words if len(words) <= TITLE else _shorten(words)
     return None
 
 
-def searched(search: str) -> list[str]:
-    """The words of a search; what is too many of them counts as one."""
+def split_search(search: str) -> list[str]:
+    """Splits a search into words; the words beyond the limit become one."""
     words = search.split()
     if len(words) > MOST_WORDS:
         words = [*words[: MOST_WORDS - 1], " ".join(words[MOST_WORDS - 1 :])]
     return words
 
 
-def like(word: str) -> str:
-    """A pattern for LIKE that finds this word anywhere."""
+def like_pattern(word: str) -> str:
+    """Returns a pattern for LIKE that finds this word anywhere."""
     literally = _SPECIAL.sub(r"\\\1", word)
     return f"%{literally}%"
 
@@ -82,8 +83,8 @@ def _parts(content: object) -> Iterable[str]:
             yield text
 
 
-def _shortened(words: str) -> str:
-    """Cut between two words where that leaves most of it."""
+def _shorten(words: str) -> str:
+    """Cuts a title between two words, if more than half of its length remains."""
     cut = words[: TITLE - 1]
     space = cut.rfind(" ")
     return f"{cut[:space] if space > TITLE // 2 else cut}…"

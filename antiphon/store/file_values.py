@@ -1,6 +1,6 @@
-"""Uploaded files and vector stores as a store keeps them.
+"""The values of uploaded files and vector stores.
 
-The bytes of a file are not here but in a folder, under their digest.
+The store does not have the bytes of a file: they are in a folder, under their digest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FilePage:
 
 @dataclass(frozen=True, slots=True)
 class VectorStore:
-    """A collection of files that are searched together; its last three fields are counted by the store."""
+    """A collection of files that are searched together; the store computes the last three fields."""
 
     id: str
     tenant: str
@@ -37,7 +37,7 @@ class VectorStore:
     created_at: int
     last_active_at: int
     days: int | None = None
-    """How many days after its last use it expires."""
+    """The number of days after its last use at which it expires."""
     expires_at: int | None = None
     completed: int = 0
     failed: int = 0
@@ -59,7 +59,7 @@ class FileChunk:
 
 @dataclass(frozen=True, slots=True)
 class IndexedFile:
-    """A file in a vector store: read and cut into chunks, or failed for a reason."""
+    """A file in a vector store, which was either cut into chunks or failed with an error."""
 
     file: str
     filename: str

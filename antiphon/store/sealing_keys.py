@@ -1,4 +1,4 @@
-"""The sealing keys: 32 bytes each, the first seals, all of them open."""
+"""The sealing keys, 32 bytes each: the first one seals, and each of them opens what it has sealed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LENGTH = 32
 
 @dataclass(frozen=True, slots=True)
 class SealingKeys:
-    """`current` seals; `older` keys still open what they sealed. Neither is ever printed."""
+    """`current` seals; the `older` keys only open what they have sealed. No `repr` shows a key."""
 
     current: bytes = field(repr=False)
     older: tuple[bytes, ...] = field(default=(), repr=False)
@@ -45,9 +45,9 @@ def parse_key(text: str, where: str) -> bytes:
 
 
 def load_keys(folder: Path, configured: Sequence[str] = ()) -> SealingKeys:
-    """The configured keys; without any, those of the data folder, where the first start makes one.
+    """Returns the configured keys, or those of the data folder, where the first start makes one.
 
-    To rotate, put a new key before the others, in the configuration or as the first line of the file.
+    To rotate keys, put a new one before the others, in the configuration or as the first line of the file.
     """
     if configured:
         keys = [
@@ -77,7 +77,11 @@ def _read_or_make(path: Path) -> str:
 
 
 def _make(path: Path) -> None:
-    """Several workers may get here at once: each writes a file of its own, and one of them gets the name."""
+    """Makes the file with a first key.
+
+    Several processes may do this at the same time: each writes a file of its own, and one of them gets the
+    name.
+    """
     own = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     file = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

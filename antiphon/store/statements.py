@@ -1,9 +1,10 @@
-"""Statements that are written once and carried out by both databases.
+"""SQL statements that are written once and run on both databases.
 
-An operation on records is a generator: it yields each `Query`, is sent the `Answer`, and returns what it
-has found. So it knows neither threads nor an event loop: SQLite's driver runs it inside a job of a thread,
-and PostgreSQL's driver awaits each answer. The text is PostgreSQL's, with `?` for a value and a list for an
-array; `SQLITE_WORDS` has what SQLite says in another way, and a `Backend` what takes other statements.
+An operation on records is a generator: it yields each `Query`, receives the `Answer`, and returns its result.
+So it depends neither on threads nor on an event loop: SQLite's driver runs it inside a job of a thread, and
+PostgreSQL's driver awaits each answer. The text is PostgreSQL's, with `?` for a value and a list for an
+array; `SQLITE_WORDS` translates it to SQLite, and a `Backend` has the operations that need different
+statements.
 """
 
 from __future__ import annotations
@@ -41,14 +42,16 @@ SQLITE_WORDS = (
 
 
 class Query(NamedTuple):
-    """A statement and its values. Without a text nothing is asked: the answer only names the backend."""
+    """A statement and its values. A query without text runs no statement: its answer only names the
+    backend.
+    """
 
     sql: str
     values: Sequence[Any] = ()
 
 
 class Answer(NamedTuple):
-    """`changed` is how many rows a statement has changed."""
+    """The rows of a statement; `changed` is the number of rows that it has changed."""
 
     rows: list[StatementRow]
     changed: int
@@ -60,24 +63,28 @@ Steps = Generator[Query, Answer, T]
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What takes other statements in each database: its search of texts, and the removal of responses."""
+    """The operations that need different statements in each database: text search, and removing responses."""
 
-    keep_text: Callable[[int, int, str, str], Steps[None]]
-    """Puts a text of a chat into the search, in place of what had the same key: key, chat, tenant, text."""
-    forget_texts: Callable[[Sequence[int]], Steps[None]]
-    """Takes the texts with these keys out of the search."""
+    store_text: Callable[[int, int, str, str], Steps[None]]
+    """Stores a text of a chat for the search, in place of the text with the same key: key, chat, tenant,
+    text.
+    """
+    remove_texts: Callable[[Sequence[int]], Steps[None]]
+    """Removes the texts with these keys from the search."""
     text_condition: Callable[[str, str], tuple[str, list[Any]]]
-    """Which `chats` of a tenant have all words of a search, as SQL; a word may be the beginning of one."""
-    keep_chunks: Callable[[str, int, Sequence[FileChunk]], Steps[None]]
+    """Returns a condition in SQL for the chats of a tenant that have all words of a search, or words that
+    begin with them, and its values.
+    """
+    store_chunks: Callable[[str, int, Sequence[FileChunk]], Steps[None]]
     """Stores the chunks of a file of a tenant, given by its key in `indexed_files`."""
-    forget_chunks: Callable[[str, list[int]], Steps[None]]
+    remove_chunks: Callable[[str, list[int]], Steps[None]]
     """Removes the chunks of files of a tenant, given by their keys in `indexed_files`."""
     match_chunks: Callable[[str, str, Sequence[str], Sequence[str], int], Steps[list[FoundChunk]]]
     """Finds chunks: tenant, vector store, words, files, limit."""
     read_chunks: Callable[[str, str, Sequence[int]], Steps[list[FoundChunk]]]
     """The chunks with these keys in a vector store of a tenant, in any order."""
     remove_responses: Callable[[Sequence[StatementRow]], Steps[int]]
-    """Removes responses given as (key, chain), and the turns that no response needs without them."""
+    """Removes responses given as (key, chain), and the turns that no remaining response needs."""
 
 
 @lru_cache(maxsize=512)
@@ -92,7 +99,7 @@ def postgres_text(sql: str) -> str:
     return sql.replace("?", "%s").replace(" WITHOUT ROWID", "")
 
 
-def this_backend() -> Steps[Backend]:
+def get_backend() -> Steps[Backend]:
     return (yield Query("")).backend
 
 
@@ -106,12 +113,12 @@ def one(sql: str, *values: Any) -> Steps[StatementRow | None]:
 
 
 def execute(sql: str, *values: Any) -> Steps[int]:
-    """How many rows it has changed."""
+    """Runs a statement and returns the number of rows that it has changed."""
     return (yield Query(sql, values)).changed
 
 
 def insert(table: str, columns: str, given: object, **more: Any) -> Steps[int]:
-    """Writes a row that has the fields of a value, and more."""
+    """Inserts a row with the fields of a value and the values in `more`."""
     values = [*more.values(), *(getattr(given, name) for name in columns.split(", "))]
     names = ", ".join([*more, columns])
     return (
@@ -120,7 +127,7 @@ def insert(table: str, columns: str, given: object, **more: Any) -> Steps[int]:
 
 
 def key_of(table: str, tenant: str, id: str, *, lock: bool = False) -> Steps[int | None]:
-    """The key of a row. With `lock` no other transaction changes the row until this one ends."""
+    """Returns the key of a row. With `lock` no other transaction changes the row until this one ends."""
     sql = f"SELECT key FROM {table} WHERE id = ? AND tenant = ?"
     row = yield from one(sql + (" FOR NO KEY UPDATE" if lock else ""), id, tenant)
     return None if row is None else int(row[0])
@@ -129,6 +136,6 @@ def key_of(table: str, tenant: str, id: str, *, lock: bool = False) -> Steps[int
 def page(
     make: Callable[[StatementRow], T], sql: str, values: Sequence[Any], limit: int
 ) -> Steps[tuple[tuple[T, ...], bool]]:
-    """The first rows of a statement, and whether there are more."""
+    """Returns the first rows of a statement, and whether there are more."""
     found = yield from rows(f"{sql} LIMIT ?", *values, limit + 1)
     return tuple(make(row) for row in found[:limit]), len(found) > limit

@@ -24,8 +24,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Operation = Callable[Concatenate["Records", P], Coroutine[Any, Any, T]]
-Way = Literal["read", "write", "remove"]
-"""What `remove` does must be possible on a full disk: what removes, and what keeps work alive."""
+Access = Literal["read", "write", "remove"]
+"""A `remove` must be possible on a full disk: operations that remove rows, or keep running work alive."""
 
 
 def reads(steps: Callable[P, Steps[T]]) -> Operation[P, T]:
@@ -40,7 +40,7 @@ def removes(steps: Callable[P, Steps[T]]) -> Operation[P, T]:
     return _operation(steps, "remove")
 
 
-def _operation(steps: Callable[P, Steps[T]], way: Way) -> Operation[P, T]:
+def _operation(steps: Callable[P, Steps[T]], way: Access) -> Operation[P, T]:
     @wraps(steps)
     async def operation(self: Records, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._carry_out(lambda: steps(*args, **kwargs), way)
@@ -52,15 +52,15 @@ class Records(ABC):
     """Conversations, chats, files, sessions, approvals, idempotency keys, numbers that processes share, and
     what the gate writes about runs.
 
-    Each is one transaction. What it does is written in `antiphon/store/records`.
+    Each operation is one transaction, and is implemented in `antiphon/store/records`.
     """
 
     spans_machines: bool
     """May processes of several machines use it at the same time?"""
 
     @abstractmethod
-    async def _carry_out(self, begin: Callable[[], Steps[T]], way: Way) -> T:
-        """Carries out an operation in one transaction; it is begun anew when it must be tried again."""
+    async def _carry_out(self, begin: Callable[[], Steps[T]], way: Access) -> T:
+        """Carries out an operation in one transaction; `begin` starts it anew for each try."""
 
     create_conversation = writes(conversation_records.create)
     conversation = reads(conversation_records.get)
@@ -114,10 +114,10 @@ class Records(ABC):
 
     @abstractmethod
     async def conversation_context(self, tenant: str, id: str) -> bytes | None:
-        """All items of a conversation, in order, as one JSON array."""
+        """Returns all items of a conversation, in order, as one JSON array."""
 
     async def export(self, tenant: str | None = None) -> AsyncIterator[bytes]:
-        """Every response, conversation and chat (of one tenant, or of all) as lines of JSON."""
+        """Yields every response, conversation and chat (of one tenant, or of all) as lines of JSON."""
         for part in (retention.export_responses, retention.export_conversations, retention.export_chats):
             after, lines = await self._carry_out(partial(part, tenant, -1), "read")
             while lines:
@@ -127,38 +127,38 @@ class Records(ABC):
 
 
 class JobHandler(Protocol):
-    """What does the work on the responses of a queue."""
+    """Runs the responses of a queue."""
 
     async def work(self, tenant: str, id: str, attempt: int) -> None:
-        """Work on a stored response until it has ended, or is no longer this attempt's.
+        """Runs a stored response until it has ended, or another attempt has begun.
 
-        A `StoreError` means that it was not begun, or not handed over, and has to be tried again.
+        Raises `StoreError` if the work was not begun, or not handed over: the caller has to try again.
         """
         ...
 
     def stop_work(self, id: str) -> None:
-        """Somebody asked for this response to be cancelled."""
+        """Cancels this response, because a client has asked for that."""
         ...
 
 
 class WorkQueue(Protocol):
-    """Running responses, each of which one process works on. A response is in it as soon as it is stored."""
+    """A queue of running responses: one process works on each. Storing a response puts it into the queue."""
 
     owner: str
-    """Who owns all responses in it: which process works on one is known by its attempt."""
+    """The owner of all responses in the queue; the attempt says which process works on one."""
 
     async def open(self, handler: JobHandler, slots: int) -> None:
-        """Have responses worked on, so many at once, until `stop`."""
+        """Starts `handler` for responses of the queue, at most `slots` at once, until `stop`."""
         ...
 
     async def stop(self) -> None:
-        """Take no further response."""
+        """Takes no further response from the queue."""
         ...
 
     async def hand_over(self, id: str, attempt: int) -> None:
-        """Let another process go on with a response that this one has left, in the next attempt.
+        """Lets another process continue a response that this process has stopped, in the next attempt.
 
-        Nothing happens if another process has begun a later attempt meanwhile.
+        Does nothing if another process has begun a later attempt meanwhile.
         """
         ...
 
@@ -166,12 +166,12 @@ class WorkQueue(Protocol):
 
 
 class ResponseLog(ABC):
-    """Responses with their contexts and event logs, and what removes them."""
+    """Stores, reads and removes responses with their contexts and event logs."""
 
     changes: Changes
-    """Tells who follows a response that something was written about it."""
+    """Wakes the followers of a response when something was written about it."""
     clock: Callable[[], float]
-    """The time that all who use the store go by."""
+    """The clock that all processes on this store use."""
     work_queue: WorkQueue | None
     """Where running responses wait for any process; None in an `OwnedRowStore`."""
 
@@ -184,20 +184,21 @@ class ResponseLog(ABC):
 
     @abstractmethod
     def check_available(self) -> None:
-        """Raise `StoreUnavailable` if it is known already that nothing can be stored now."""
+        """Raises `StoreUnavailable` if the store knows already that it can write nothing now."""
 
     @abstractmethod
     def save(self, response: NewResponse) -> Awaitable[None]:
         """Stores a new response after `previous`; a second continuation of one response becomes a branch.
 
-        Await it at once: what can be done without waiting has been done, or has raised, when this returns.
+        Await it at once: the part that needs no waiting is done, or has raised, when this call returns.
         """
 
     @abstractmethod
     async def update(self, change: Change) -> bool:
-        """Moves a running response on.
+        """Writes the next state of a running response.
 
-        False when it is no longer this owner's in this attempt: it has ended, was deleted or claimed.
+        False when the response does not belong to this owner in this attempt any more: it has ended, was
+        deleted, or another process has claimed it.
         """
 
     @abstractmethod
@@ -208,7 +209,7 @@ class ResponseLog(ABC):
 
     @abstractmethod
     async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, bytes]:
-        """The items with these ids, from responses and conversations; those not found are left out."""
+        """Returns the items with these ids, from responses and conversations; unknown ids are skipped."""
 
     @abstractmethod
     async def delete(self, tenant: str, id: str) -> bool:
@@ -227,20 +228,21 @@ class ResponseLog(ABC):
     ) -> bool:
         """Logs events, one line of JSON each, numbered from `first`, and with `job` replaces the job.
 
-        False, and nothing is written, when the response is no longer this owner's in this attempt.
+        False, and nothing is written, when the response does not belong to this owner in this attempt any
+        more.
         """
 
     @abstractmethod
     async def job(self, tenant: str, id: str) -> bytes | None:
-        """What is needed to go on with a running response; None once it has ended."""
+        """Returns the data with which a running response can be continued; None once it has ended."""
 
     @abstractmethod
     async def events_after(self, tenant: str, id: str, after: int, limit: int) -> list[LoggedEvent] | None:
-        """Up to `limit` logged events with a number above `after`; None when there is no such response."""
+        """Returns up to `limit` events with a number above `after`; None when there is no such response."""
 
     @abstractmethod
     async def request_cancel(self, tenant: str, id: str) -> StoredResponse | None:
-        """Asks whoever works on a running response to cancel it, and returns the response as it is now."""
+        """Asks the process that runs a response to cancel it, and returns the response as it is now."""
 
     @abstractmethod
     async def delete_chat(self, tenant: str, id: str) -> bool:
@@ -248,9 +250,10 @@ class ResponseLog(ABC):
 
     @abstractmethod
     async def prune(self, now: float, *, force: bool = False) -> int:
-        """Removes what has expired, of what did so long ago a portion; returns how many things that were.
+        """Removes all that expired lately and a portion of what expired earlier; returns the number of
+        things.
 
-        A `StoreError` if the clock may be wrong, unless that is not to be looked at.
+        Raises `StoreError` if the clock may be wrong, unless `force` skips that check.
         """
 
     @abstractmethod
@@ -258,15 +261,15 @@ class ResponseLog(ABC):
 
 
 class Store(ResponseLog, Records):
-    """Both parts: what the gateway is given."""
+    """The whole interface, which the gateway uses."""
 
 
 @runtime_checkable
 class OwnedRowStore(Protocol):
-    """What a `Store` without a work queue does beside the rest.
+    """The further methods of a `Store` without a work queue, whose running responses belong to processes.
 
     An owner is one process. It works on the responses that it has saved, and calls `heartbeat` before it
-    saves the first of them.
+    saves the first of them. Its heartbeats show the others that it lives.
     """
 
     async def heartbeat(self, owner: str, now: float) -> list[str]:
@@ -274,16 +277,20 @@ class OwnedRowStore(Protocol):
         ...
 
     def beat(self, owner: str, now: float) -> None:
-        """A heartbeat from any thread, which waits for nothing: for an owner whose event loop is late."""
+        """Sends a heartbeat from any thread without waiting, for an owner whose event loop is blocked."""
         ...
 
     async def claim_orphans(self, me: str, now: float, stale_before: float) -> list[StoredResponse]:
-        """Takes over the running responses of owners that are silent since then, or have released theirs.
+        """Takes over the running responses of owners without a heartbeat since then, or that have released
+        theirs.
 
-        Each goes to one claimer, and into its next attempt: nothing is written in an earlier one any more.
+        Each response goes to one claimer, and into its next attempt: the store refuses writes of earlier
+        ones.
         """
         ...
 
     async def release(self, owner: str) -> None:
-        """Lets others claim all running responses of this owner at once; it must not beat any more."""
+        """Lets others claim all running responses of this owner at once; it must send no heartbeat
+        afterwards.
+        """
         ...

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.store.postgres.database import described
+from antiphon.store.postgres.database import describe_address
 from antiphon.store.postgres.store import PostgresStore
 from antiphon.wires.sealing import Seal
 from tests.postgres import needs_postgres
@@ -31,6 +31,6 @@ def test_another_key_is_refused_as_the_documentation_says(
     result = run(*command)
     (told,) = re.findall(r"```text\n(antiphon: The gateways.*?)```", PAGE, re.DOTALL)
     assert result.code == 1
-    assert result.err.endswith(told.replace("db.internal:5432/antiphon", described(postgres_url)))
+    assert result.err.endswith(told.replace("db.internal:5432/antiphon", describe_address(postgres_url)))
     assert "Traceback" not in result.err
     assert key not in result.err

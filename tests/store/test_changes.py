@@ -29,11 +29,11 @@ async def test_a_change_wakes_those_who_follow_it() -> None:
 async def test_a_change_between_reading_and_waiting_is_not_lost() -> None:
     changes = Changes(LONG)
     with changes.watch("a") as watch:
-        watch.seen()
+        watch.mark_read()
         changes.notify("a")
         async with asyncio.timeout(5):
             await watch.wait()
-        watch.seen()
+        watch.mark_read()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0):
                 await watch.wait()

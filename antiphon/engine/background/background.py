@@ -145,7 +145,7 @@ class Background:
                             await job.ended.wait()
                         elif found.last_event is not None or not await self._cancel_unbegun(found):
                             await watch.wait()
-                        watch.seen()
+                        watch.mark_read()
                         # Asked again: who has just begun to work on it may not have heard.
                         found = await self._store.request_cancel(tenant, id)
         return found

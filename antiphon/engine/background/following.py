@@ -30,7 +30,7 @@ class Logs:
         """
         with self._store.changes.watch(id) as watch:
             while True:
-                watch.seen()
+                watch.mark_read()
                 try:
                     logged = await self._read(tenant, id, after)
                     if logged or logged is None:

@@ -148,7 +148,7 @@ def _feed(auditor: Auditor, events: Sequence[LoggedEvent]) -> None:
 
 
 def _page(context: Context, paging: Paging) -> bytes:
-    given = msgspec.json.decode(context.given(), type=list[Raw])
+    given = msgspec.json.decode(context.input_json(), type=list[Raw])
     if paging.newest_first:
         given.reverse()
     start = 0

@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from antiphon.store.chat_words import WITHOUT_SPACES, like, searched
+from antiphon.store.chat_words import WITHOUT_SPACES, like_pattern, split_search
 from antiphon.store.file_values import FileChunk, FoundChunk
 from antiphon.store.postgres.connection import Connection, ask
 from antiphon.store.statements import Answer, Backend, StatementRow, Steps, T, execute, postgres_text, rows
@@ -116,37 +116,37 @@ def vector_of(text: str) -> str:
     return " ".join(f"'{word}':{min(n, _LAST)}" for n, word in enumerate(words_of(text), 1))
 
 
-def keep_text(key: int, chat: int, tenant: str, text: str) -> Steps[None]:
+def store_text(key: int, chat: int, tenant: str, text: str) -> Steps[None]:
     if text:
         yield from execute(_KEEP, key, chat, tenant, text, vector_of(text))
     else:
-        yield from forget_texts([key])
+        yield from remove_texts([key])
 
 
-def forget_texts(keys: Sequence[int]) -> Steps[None]:
+def remove_texts(keys: Sequence[int]) -> Steps[None]:
     yield from execute("DELETE FROM chat_texts WHERE key = ANY(?)", list(keys))
 
 
 def text_condition(tenant: str, search: str) -> tuple[str, list[Any]]:
-    found = [_finding(word.replace("\0", "")) for word in searched(search)]
+    found = [_word_condition(word.replace("\0", "")) for word in split_search(search)]
     return "".join(f" AND {sql}" for sql, _ in found), [value for _, one in found for value in (tenant, one)]
 
 
-def _finding(word: str) -> tuple[str, str]:
+def _word_condition(word: str) -> tuple[str, str]:
     words = words_of(word)
     if WITHOUT_SPACES.search(word) or not words:
-        return _BY_LOOKING, like(word)
+        return _BY_LOOKING, like_pattern(word)
     return _WITH_INDEX, " <-> ".join(f"'{one}'" for one in words) + ":*"
 
 
-def keep_chunks(tenant: str, indexed: int, chunks: Sequence[FileChunk]) -> Steps[None]:
+def store_chunks(tenant: str, indexed: int, chunks: Sequence[FileChunk]) -> Steps[None]:
     words = [words_of(chunk.text) for chunk in chunks]
     texts, vectors = [chunk.text for chunk in chunks], [chunk.vector for chunk in chunks]
     joined, lengths = [" ".join(one) for one in words], [*map(len, words)]
     yield from execute(_CHUNKS, indexed, texts, joined, lengths, vectors)
 
 
-def forget_chunks(tenant: str, indexed: list[int]) -> Steps[None]:
+def remove_chunks(tenant: str, indexed: list[int]) -> Steps[None]:
     yield from execute("DELETE FROM chunks WHERE indexed = ANY(?)", indexed)
 
 
@@ -170,7 +170,7 @@ def remove_responses(doomed: Sequence[StatementRow]) -> Steps[int]:
     yield from rows(_HOLD_CHAINS, sorted({chain for _, chain in doomed}))
     held = yield from rows(_HOLD, [key for key, _ in doomed])
     keys, chains = [key for key, _ in held], sorted({chain for _, chain in held})
-    yield from forget_texts(keys)
+    yield from remove_texts(keys)
     yield from execute("DELETE FROM events WHERE response = ANY(?)", keys)
     yield from execute(_UNNAME, keys)
     yield from execute(_TRIM, keys, chains)
@@ -179,16 +179,16 @@ def remove_responses(doomed: Sequence[StatementRow]) -> Steps[int]:
 
 
 BACKEND = Backend(
-    keep_text,
-    forget_texts,
+    store_text,
+    remove_texts,
     text_condition,
-    keep_chunks,
-    forget_chunks,
+    store_chunks,
+    remove_chunks,
     match_chunks,
     read_chunks,
     remove_responses,
 )
-NOTHING = Answer([], 0, BACKEND)
+NO_ROWS = Answer([], 0, BACKEND)
 
 
 async def carry_out(db: Connection, steps: Steps[T]) -> T:
@@ -197,7 +197,7 @@ async def carry_out(db: Connection, steps: Steps[T]) -> T:
         query = next(steps)
         while True:
             if not query.sql:
-                query = steps.send(NOTHING)
+                query = steps.send(NO_ROWS)
                 continue
             cursor = await ask(db, postgres_text(query.sql), query.values)
             found = await cursor.fetchall() if cursor.description else []

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from antiphon.store.base import RUNNING, Change, StoreConflict, StoredResponse, fragment
-from antiphon.store.bodies import named_in, splice
+from antiphon.store.bodies import cut_output, read_item_ids
 from antiphon.store.postgres import responses
 from antiphon.store.postgres.backend import carry_out
 from antiphon.store.postgres.connection import Connection, execute, one
-from antiphon.store.postgres.event_log import joined
+from antiphon.store.postgres.event_log import join_events
 from antiphon.store.records import chats, conversations, settlements
 
 # A terminal response has no owner, so a row with this owner is running.
@@ -38,10 +38,10 @@ async def update(db: Connection, change: Change) -> bool:
         return False
     key, tenant, input, items, chat = row
     output = fragment([item.data for item in change.output or ()])
-    body, spliced = splice(change.body, output)
+    body, spliced = cut_output(change.body, output)
     names = items
     if change.output is not None:
-        given = named_in(input) + [item.id for item in change.output if item.id is not None]
+        given = read_item_ids(input) + [item.id for item in change.output if item.id is not None]
         names = list(dict.fromkeys(given))
         await execute(db, UNNAME, (key, [id for id in items if id not in names]))
         await execute(db, NAME, (names, key))
@@ -53,7 +53,7 @@ async def update(db: Connection, change: Change) -> bool:
     await execute(db, CHANGE, (*changed, is_running, change.job, key))
     await log(db, key, change.first_event, change.events)
     if change.append is not None:
-        await carry_out(db, conversations.join(tenant, change.id, change.append))
+        await carry_out(db, conversations.add_response(tenant, change.id, change.append))
     if chat is not None and not is_running:
         await carry_out(db, chats.end_response(chat, tenant, change.id, change.at))
     if change.settlements:
@@ -63,7 +63,7 @@ async def update(db: Connection, change: Change) -> bool:
 
 async def log(db: Connection, key: int, first: int, events: Sequence[bytes]) -> None:
     """Logs events of a response whose row is held."""
-    if events and not await execute(db, LOG_HELD, (key, first, first + len(events) - 1, joined(events))):
+    if events and not await execute(db, LOG_HELD, (key, first, first + len(events) - 1, join_events(events))):
         raise StoreConflict(f"An event numbered {first} is already logged.")
 
 
@@ -79,7 +79,7 @@ async def append_events(
     return True
 
 
-async def has_job(db: Connection, id: str, attempt: int, job: bytes) -> bool | None:
+async def is_job_replaced(db: Connection, id: str, attempt: int, job: bytes) -> bool | None:
     """Has the job of a response been replaced by this one? The answer to that may have been lost."""
     found = await one(
         db, "SELECT 1 FROM responses WHERE id = %s AND attempt = %s AND job = %b", (id, attempt, job)
@@ -92,9 +92,9 @@ async def job(db: Connection, tenant: str, id: str) -> bytes | None:
     return None if row is None else row[0]
 
 
-async def was_changed(db: Connection, change: Change) -> bool | None:
+async def is_change_written(db: Connection, change: Change) -> bool | None:
     """Has this change been made? Its answer may have been lost."""
-    body, _ = splice(change.body, fragment([item.data for item in change.output or ()]))
+    body, _ = cut_output(change.body, fragment([item.data for item in change.output or ()]))
     owner = change.owner if change.status in RUNNING else None
     found = await one(db, WAS_CHANGED, (change.id, change.status, bytes(body), owner, change.attempt))
     return True if found is not None else None

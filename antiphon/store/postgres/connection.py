@@ -25,12 +25,12 @@ SETTINGS: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-STATEMENT_LIMIT = 30
+STATEMENT_TIMEOUT = 30
 """How many seconds a statement may take, and a transaction may wait for its program to go on."""
-LOCK_LIMIT = 5
-NUL_SHOWN = "\u2400"
+LOCK_TIMEOUT = 5
+NUL_SYMBOL = "\u2400"
 
-GONE = (
+CONNECTION_ERRORS = (
     errors.AdminShutdown,
     errors.CrashShutdown,
     errors.CannotConnectNow,
@@ -39,27 +39,27 @@ GONE = (
     errors.IdleInTransactionSessionTimeout,
 )
 """What PostgreSQL says when it stops, starts, or is not the one that takes writes."""
-AGAIN = (errors.DeadlockDetected, errors.SerializationFailure)
+RETRYABLE = (errors.DeadlockDetected, errors.SerializationFailure)
 """What a transaction that is carried out once more may not meet again."""
 
 
-def storable(text: str) -> str:
+def replace_nul(text: str) -> str:
     """Text as PostgreSQL takes it, which has no NUL: the symbol for NUL stands in its place."""
-    return text.replace("\0", NUL_SHOWN) if "\0" in text else text
+    return text.replace("\0", NUL_SYMBOL) if "\0" in text else text
 
 
 class TextDumper(StrDumper):
     """Makes every text that is sent one that can be stored."""
 
     def dump(self, obj: str) -> Buffer | None:
-        return super().dump(storable(obj))
+        return super().dump(replace_nul(obj))
 
 
 async def set_up(db: Connection) -> None:
     db.adapters.register_dumper(str, TextDumper)
     await db.execute(
-        f"SET statement_timeout = '{STATEMENT_LIMIT:d}s'; SET lock_timeout = '{LOCK_LIMIT:d}s'; "
-        f"SET idle_in_transaction_session_timeout = '{STATEMENT_LIMIT:d}s'"
+        f"SET statement_timeout = '{STATEMENT_TIMEOUT:d}s'; SET lock_timeout = '{LOCK_TIMEOUT:d}s'; "
+        f"SET idle_in_transaction_session_timeout = '{STATEMENT_TIMEOUT:d}s'"
     )
 
 
@@ -80,9 +80,9 @@ async def ask(db: Connection, sql: str, values: Sequence[Any] | dict[str, Any]) 
     return await db.execute(sql, values or None, binary=True)
 
 
-def is_lost(error: BaseException) -> bool:
+def is_connection_lost(error: BaseException) -> bool:
     """Is the connection the cause, so that another one may do?"""
-    if isinstance(error, GONE):
+    if isinstance(error, CONNECTION_ERRORS):
         return True
     if isinstance(error, PoolClosed | TooManyRequests):
         return False  # there was none, and asking again at once finds none either
@@ -100,7 +100,7 @@ def explain(error: Exception, where: str) -> Exception:
             f"PostgreSQL at {where} takes no writes: it is a replica, or set to be read only. "
             "[store] url must lead to the primary."
         )
-    if isinstance(error, PoolTimeout) or is_lost(error):
+    if isinstance(error, PoolTimeout) or is_connection_lost(error):
         return StoreUnavailable(
             f"PostgreSQL at {where} cannot be reached, or does not answer: nothing was written. "
             "Try again; if it stays so, look whether it runs and whether [store] url is right."
@@ -109,7 +109,7 @@ def explain(error: Exception, where: str) -> Exception:
         return error
     if isinstance(error, errors.DiskFull):
         return StoreFull("The disk of PostgreSQL is full: nothing was written. Free some space there.")
-    if isinstance(error, (errors.LockNotAvailable, errors.QueryCanceled, *AGAIN)):
+    if isinstance(error, (errors.LockNotAvailable, errors.QueryCanceled, *RETRYABLE)):
         return StoreBusy(
             "PostgreSQL was busy with other transactions for too long: nothing was written. Try again; if it "
             "stays so, look for a program that keeps a transaction open."

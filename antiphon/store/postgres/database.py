@@ -22,12 +22,12 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from antiphon.store.base import StoreConflict, StoreError, StoreUnavailable
 from antiphon.store.postgres.connection import (
-    AGAIN,
+    RETRYABLE,
     SETTINGS,
-    STATEMENT_LIMIT,
+    STATEMENT_TIMEOUT,
     Connection,
     explain,
-    is_lost,
+    is_connection_lost,
     one,
     set_up,
 )
@@ -41,21 +41,21 @@ T = TypeVar("T")
 
 _Work = Callable[[Connection], Awaitable[T]]
 
-PATIENCE = 3.0
+CONNECTION_TIMEOUT = 3.0
 """How many seconds a caller waits for a connection."""
-LIMIT = STATEMENT_LIMIT + 5.0
+ANSWER_TIMEOUT = STATEMENT_TIMEOUT + 5.0
 """How many seconds anything may take before PostgreSQL is given up: it may have been stopped or cut off."""
 MOST_WAITING = 10_000
-TRIES = 5
-PAUSE = 0.05
+MAX_TRIES = 5
+RETRY_DELAY = 0.05
 """Seconds before something is asked again over another connection."""
 
 
-class Uncertain(Exception):
+class CommitUnconfirmed(Exception):
     """The connection was lost while PostgreSQL carried out a COMMIT."""
 
 
-def described(url: str) -> str:
+def describe_address(url: str) -> str:
     """Where a database is, without the password; a `StoreError` if the address is none."""
     try:
         known = conninfo_to_dict(url)
@@ -81,13 +81,15 @@ def _wrong_address(why: str) -> StoreError:
 class Database:
     """Reads and writes over a pool of at most `connections`. Open it on the event loop that uses it."""
 
-    def __init__(self, url: str, *, connections: int = 10, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, url: str, *, connections: int = 10, connection_timeout: float = CONNECTION_TIMEOUT
+    ) -> None:
         self.url = url
-        self.where = described(url)
+        self.where = describe_address(url)
         self.reads = self.writes = 0
         self.read_seconds = self.write_seconds = 0.0
-        self.limit = LIMIT
-        self._patience = patience
+        self.limit = ANSWER_TIMEOUT
+        self._timeout = connection_timeout
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
         self._is_gone = False
@@ -102,10 +104,10 @@ class Database:
             open=False,
             configure=set_up,
             name="antiphon",
-            timeout=patience,
+            timeout=connection_timeout,
             max_waiting=MOST_WAITING,
             # The pool waits longer and longer between attempts; after this time whoever asks begins anew.
-            reconnect_timeout=patience,
+            reconnect_timeout=connection_timeout,
         )
 
     async def open(self) -> None:
@@ -114,7 +116,7 @@ class Database:
             # before something else of this process takes the last one that the server allows.
             db = await psycopg.AsyncConnection.connect(self.url, **SETTINGS)
             await db.close()
-            await self._pool.open(wait=True, timeout=PATIENCE)
+            await self._pool.open(wait=True, timeout=CONNECTION_TIMEOUT)
         except PoolTimeout:
             raise StoreUnavailable(
                 f"PostgreSQL at {self.where} gives fewer than {self._pool.min_size} connections. There may "
@@ -153,9 +155,9 @@ class Database:
                         async with self._connection(deadline) as db:
                             return await work(db)
                     except psycopg.Error as error:
-                        if not is_lost(error) or _now() >= deadline:
+                        if not is_connection_lost(error) or _now() >= deadline:
                             raise explain(error, self.where) from error
-                    await asyncio.sleep(PAUSE)
+                    await asyncio.sleep(RETRY_DELAY)
         except TimeoutError as error:
             raise self.unavailable() from error
         finally:
@@ -179,10 +181,10 @@ class Database:
         self.writes += 1
         task = asyncio.create_task(self._write(work, verify, pipelined, limit or self.limit))
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
         return await asyncio.shield(task)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _on_task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # nobody may be there any more to hear of it
@@ -193,41 +195,41 @@ class Database:
         started = time.perf_counter()
         try:
             async with asyncio.timeout(limit):
-                return await self._until_written(work, verify, pipelined)
+                return await self._write_with_retries(work, verify, pipelined)
         except TimeoutError as error:
-            raise self._unknown() from error
+            raise self._unknown_outcome() from error
         finally:
             self.write_seconds += time.perf_counter() - started
 
-    async def _until_written(self, work: _Work[T], verify: _Work[T | None] | None, pipelined: bool) -> T:
+    async def _write_with_retries(self, work: _Work[T], verify: _Work[T | None] | None, pipelined: bool) -> T:
         deadline, tries = self._deadline(), 0
-        doubted: _Work[T | None] | None = None  # `verify` once a COMMIT has got no answer
+        lookup: _Work[T | None] | None = None  # `verify` once a COMMIT has got no answer
         while True:
             try:
                 async with self._connection(deadline) as db:
-                    if doubted is not None and (found := await doubted(db)) is not None:
+                    if lookup is not None and (found := await lookup(db)) is not None:
                         return found
                     try:
                         result = await _transact(db, work, pipelined)
                     except StoreConflict:
                         # Perhaps with itself: the transaction whose answer got lost was still under way.
-                        if doubted is not None and (found := await doubted(db)) is not None:
+                        if lookup is not None and (found := await lookup(db)) is not None:
                             return found
                         raise
-                    if doubted is not None and not result and (found := await doubted(db)) is not None:
+                    if lookup is not None and not result and (found := await lookup(db)) is not None:
                         return found
                     return result
-            except Uncertain as error:
+            except CommitUnconfirmed as error:
                 if verify is None:
-                    raise self._unknown() from error
+                    raise self._unknown_outcome() from error
                 # From here on for as long as it takes to know, within the limit.
-                deadline, doubted = max(deadline, self._deadline()), verify
+                deadline, lookup = max(deadline, self._deadline()), verify
             except psycopg.Error as error:
                 tries += 1
-                is_lasting = not is_lost(error) or _now() >= deadline
-                if is_lasting and not (isinstance(error, AGAIN) and tries < TRIES):
-                    raise (self._unknown() if doubted else explain(error, self.where)) from error
-            await asyncio.sleep(PAUSE)
+                is_lasting = not is_connection_lost(error) or _now() >= deadline
+                if is_lasting and not (isinstance(error, RETRYABLE) and tries < MAX_TRIES):
+                    raise (self._unknown_outcome() if lookup else explain(error, self.where)) from error
+            await asyncio.sleep(RETRY_DELAY)
 
     @asynccontextmanager
     async def _connection(self, deadline: float) -> AsyncIterator[Connection]:
@@ -246,12 +248,12 @@ class Database:
             raise
 
     def _deadline(self) -> float:
-        return _now() + self._patience
+        return _now() + self._timeout
 
     def unavailable(self) -> StoreUnavailable:
         return StoreUnavailable(f"PostgreSQL at {self.where} does not answer. Try again.")
 
-    def _unknown(self) -> StoreUnavailable:
+    def _unknown_outcome(self) -> StoreUnavailable:
         return StoreUnavailable(
             f"The connection to PostgreSQL at {self.where} was lost, and it is not known whether the change "
             "was written. Look whether it was, or try again."
@@ -278,8 +280,8 @@ async def _transact(db: Connection, work: _Work[T], pipelined: bool) -> T:
     try:
         await db.execute("COMMIT")
     except psycopg.Error as error:
-        if is_lost(error):
-            raise Uncertain from error
+        if is_connection_lost(error):
+            raise CommitUnconfirmed from error
         raise
     return result
 

@@ -57,10 +57,10 @@ class EventBatch:
 
 
 def event_batch(id: str, owner: str, attempt: int, first: int, events: Sequence[bytes]) -> EventBatch:
-    return EventBatch(id, owner, attempt, first, first + len(events) - 1, joined(events))
+    return EventBatch(id, owner, attempt, first, first + len(events) - 1, join_events(events))
 
 
-def joined(events: Sequence[bytes]) -> bytes:
+def join_events(events: Sequence[bytes]) -> bytes:
     data = b"\n".join(events)
     if data.count(b"\n") != len(events) - 1:
         raise ValueError("an event must be one line of JSON")
@@ -74,7 +74,7 @@ async def begin_log(db: Connection, batches: Sequence[EventBatch]) -> AsyncCurso
     return await ask(db, LOG_BATCHES, [list(column) for column in zip(*columns, strict=True)])
 
 
-async def logged(cursor: AsyncCursor[Row] | None) -> set[int]:
+async def read_logged(cursor: AsyncCursor[Row] | None) -> set[int]:
     """Which of the batches were written, by their numbers."""
     return set() if cursor is None else {int(n) - 1 for (n,) in await cursor.fetchall()}
 

@@ -36,7 +36,7 @@ class GroupedWrite:
     result: ItemPosition | bool | None = None
     error: Exception | None = None
 
-    def settle(self) -> None:
+    def resolve(self) -> None:
         if self.future.done():
             return
         if self.error is None:
@@ -68,7 +68,7 @@ class GroupWriter:
     async def _work(self) -> None:
         try:
             while self._waiting:
-                group, behind = self._next(), len(self._waiting)
+                group, behind = self._next_group(), len(self._waiting)
                 await self._carry_out(group)
                 if any(isinstance(job.error, StoreUnavailable) for job in group):
                     self._give_up(behind)
@@ -80,9 +80,9 @@ class GroupWriter:
         late, self._waiting = self._waiting[:count], self._waiting[count:]
         for job in late:
             job.error = self._database.unavailable()
-            job.settle()
+            job.resolve()
 
-    def _next(self) -> list[GroupedWrite]:
+    def _next_group(self) -> list[GroupedWrite]:
         group: list[GroupedWrite] = []
         size = 0
         while self._waiting and len(group) < MOST and size < MOST_BYTES:
@@ -110,9 +110,9 @@ class GroupWriter:
                     await self._carry_out([job])
                 return
             for job in group:
-                job.error = _explained(error, job.what)
+                job.error = _explain(error, job.what)
         for job in group:
-            job.settle()
+            job.resolve()
 
 
 async def write_group(db: Connection, group: Sequence[GroupedWrite]) -> None:
@@ -122,7 +122,7 @@ async def write_group(db: Connection, group: Sequence[GroupedWrite]) -> None:
     # Both are under way before the answer to either is read.
     saving = await responses.begin_insert(db, [plan for _, plan in saves])
     logging = await event_log.begin_log(db, [batch for _, batch in logs])
-    places = await responses.placed(saving)
+    places = await responses.read_places(saving)
     for n, (job, plan) in enumerate(saves):
         job.error, job.result = None, places.get(n)
         if job.result is None:
@@ -130,7 +130,7 @@ async def write_group(db: Connection, group: Sequence[GroupedWrite]) -> None:
                 job.result = await responses.insert_branch(db, plan)
             except StoreConflict as conflict:
                 job.error = conflict
-    mine = await event_log.logged(logging)
+    mine = await event_log.read_logged(logging)
     for n, (job, _) in enumerate(logs):
         job.error, job.result = None, n in mine
     settled = [row for job, plan in saves if job.error is None for row in plan.response.settlements]
@@ -145,7 +145,7 @@ async def is_written(db: Connection, what: PostgresPlan | EventBatch) -> bool:
     return found is not None
 
 
-def _explained(error: Exception, what: PostgresPlan | EventBatch) -> Exception:
+def _explain(error: Exception, what: PostgresPlan | EventBatch) -> Exception:
     if isinstance(what, EventBatch) and isinstance(error.__cause__, UniqueViolation):
         return StoreConflict(f"An event numbered {what.first} is already logged.")
     return error

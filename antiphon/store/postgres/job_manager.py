@@ -19,9 +19,9 @@ from procrastinate.manager import JobManager, NotificationCallback
 
 from antiphon.store.postgres.connection import Connection
 from antiphon.store.postgres.job_turns import JobTurns
-from antiphon.store.postgres.jobs import PRESENCE
-from antiphon.store.postgres.lasting_session import LastingSession
+from antiphon.store.postgres.jobs import WORKER_LOCKS
 from antiphon.store.postgres.notifications import Listener
+from antiphon.store.postgres.reconnecting_session import ReconnectingSession
 
 log = logging.getLogger(__name__)
 
@@ -34,21 +34,21 @@ def is_away(error: ConnectorException) -> bool:
     return isinstance(error.__cause__, _AWAY)
 
 
-class Presence:
+class WorkerLock:
     """Holds the lock of one worker at a time, and takes it again after a lost connection."""
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo
-        self._session: LastingSession | None = None
+        self._session: ReconnectingSession | None = None
 
     async def hold(self, worker: int) -> None:
         """Returns once the lock is held."""
         await self.release()
 
         async def lock(connection: Connection) -> None:
-            await connection.execute("SELECT pg_advisory_lock(%s, %s)", (PRESENCE, worker))
+            await connection.execute("SELECT pg_advisory_lock(%s, %s)", (WORKER_LOCKS, worker))
 
-        self._session = LastingSession(self._conninfo, lock)
+        self._session = ReconnectingSession(self._conninfo, lock)
         await self._session.open()
 
     async def release(self) -> None:
@@ -57,25 +57,25 @@ class Presence:
             self._session = None
 
 
-class LastingJobManager(JobManager):
+class ResilientJobManager(JobManager):
     """Holds the lock of a registered worker, and hears of jobs on the connection that the process has."""
 
-    def __init__(self, connector: BaseConnector, listener: Listener, presence: Presence) -> None:
+    def __init__(self, connector: BaseConnector, listener: Listener, lock: WorkerLock) -> None:
         super().__init__(connector)
         self.is_stopping = False
         """Nothing is tried again any more."""
         self._listener = listener
-        self._presence = presence
-        self._left: set[int | None] = set()
+        self._lock = lock
+        self._unfinished: set[int | None] = set()
         self._turns = JobTurns()
 
-    def leave(self, job: Job) -> None:
+    def keep_unfinished(self, job: Job) -> None:
         """Let a job stay as it is when its task ends: others find that its worker is gone."""
-        self._left.add(job.id)
+        self._unfinished.add(job.id)
 
     async def register_worker(self) -> int:
         worker = await super().register_worker()
-        await self._presence.hold(worker)
+        await self._lock.hold(worker)
         return worker
 
     async def unregister_worker(self, worker_id: int) -> None:
@@ -83,7 +83,7 @@ class LastingJobManager(JobManager):
             await super().unregister_worker(worker_id)
         except ConnectorException as error:
             log.info("worker %d could not be unregistered: %s", worker_id, error.__cause__)
-        await self._presence.release()
+        await self._lock.release()
 
     async def update_heartbeat(self, worker_id: int) -> None:
         try:
@@ -110,8 +110,8 @@ class LastingJobManager(JobManager):
             return ()  # it polls, so it asks again soon
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
-        if job.id in self._left:
-            self._left.discard(job.id)
+        if job.id in self._unfinished:
+            self._unfinished.discard(job.id)
             return
         while True:
             try:

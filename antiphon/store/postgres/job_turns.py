@@ -83,11 +83,11 @@ class JobTurns:
                 _FETCH, queues=queues, worker_id=worker_id, served=list(self._served), tenants=tenants
             )
             for row in found:
-                self._note(row["args"]["tenant"])
+                self._remember(row["args"]["tenant"])
                 return row
         return None
 
-    def _note(self, tenant: str) -> None:
+    def _remember(self, tenant: str) -> None:
         self._served[tenant] = None
         self._served.move_to_end(tenant)
         if len(self._served) > _MOST:

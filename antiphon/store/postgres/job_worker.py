@@ -14,24 +14,24 @@ from procrastinate.worker import Worker
 from antiphon.store.base import StoreError
 from antiphon.store.postgres.connection import SETTINGS, Connection
 from antiphon.store.postgres.database import Database
-from antiphon.store.postgres.job_manager import LastingJobManager, Presence
+from antiphon.store.postgres.job_manager import ResilientJobManager, WorkerLock
 from antiphon.store.postgres.jobs import OWNER, QUEUE, TASK, Jobs
 from antiphon.store.postgres.notifications import Listener
 from antiphon.store.store import JobHandler
 
 log = logging.getLogger(__name__)
 
-STALLED = 3.0
+STALLED_AFTER = 3.0
 """Seconds without a heartbeat after which the host of a worker is taken for dead."""
-_SCAN = 0.25
-_POLL = 0.5
+_SEARCH_INTERVAL = 0.25
+_POLL_INTERVAL = 0.5
 """Seconds between two looks for jobs. The next job of a conversation is found by looking alone."""
-_BEAT = 1.0
-_FORGOTTEN = 3600.0
+_HEARTBEAT_INTERVAL = 1.0
+_WORKER_ROW_LIFETIME = 3600.0
 """Seconds after which the row of a silent worker is removed."""
-_LEAVE = 3.0
+_HAND_OVER_TIMEOUT = 3.0
 """Seconds that responses have at the end to be handed over."""
-_PAUSE = 1.0
+_RETRY_DELAY = 1.0
 """Seconds before the next try after something has failed."""
 
 
@@ -44,33 +44,35 @@ class DeadWorkerSearch:
     """Looks again and again, for as long as `run` is awaited."""
 
     def __init__(
-        self, database: Database, jobs: Jobs, listener: Listener, me: Callable[[], int | None]
+        self, database: Database, jobs: Jobs, listener: Listener, own_worker: Callable[[], int | None]
     ) -> None:
         """`me` is the worker of this process."""
         self._database = database
         self._jobs = jobs
         self._listener = listener
-        self._me = me
+        self._own_worker = own_worker
         self._suspects: set[int | None] = set()
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(_SCAN)
+            await asyncio.sleep(_SEARCH_INTERVAL)
             try:
-                await self._look()
+                await self._search_once()
             except StoreError as error:
                 log.info("dead workers could not be looked for: %s", error)
             except Exception:
                 log.exception("dead workers could not be looked for")
 
-    async def _look(self) -> None:
+    async def _search_once(self) -> None:
         since = self._listener.since
-        if since is None or asyncio.get_running_loop().time() - since < STALLED:
+        if since is None or asyncio.get_running_loop().time() - since < STALLED_AFTER:
             # PostgreSQL may have restarted, which frees all locks: the living have to be heard first.
             self._suspects.clear()
             return
-        me = self._me()
-        stalled, gone = await self._database.read(lambda db: self._jobs.silent_workers(db, me, STALLED))
+        own_worker = self._own_worker()
+        stalled, gone = await self._database.read(
+            lambda db: self._jobs.find_silent_workers(db, own_worker, STALLED_AFTER)
+        )
         # A lost connection frees a lock too. Who lives has taken it again by the next look.
         dead = stalled | (gone & self._suspects)
         self._suspects = gone
@@ -92,18 +94,18 @@ class JobWorker:
             max_size=2,
             open=False,
             name="antiphon-jobs",
-            timeout=STALLED,
+            timeout=STALLED_AFTER,
             # After a failure it connects again as soon as it is asked, instead of waiting ever longer.
-            reconnect_timeout=_BEAT,
+            reconnect_timeout=_HEARTBEAT_INTERVAL,
             check=psycopg_pool.AsyncConnectionPool.check_connection,
         )
         self._app = jobs.app
         self._jobs = jobs
         self._database = database
-        self._manager = LastingJobManager(jobs.app.connector, listener, Presence(database.url))
+        self._manager = ResilientJobManager(jobs.app.connector, listener, WorkerLock(database.url))
         self._app.job_manager = self._manager
         self._worker: Worker | None = None
-        self._search = DeadWorkerSearch(database, jobs, listener, self._id)
+        self._search = DeadWorkerSearch(database, jobs, listener, self._worker_id)
         self._working: asyncio.Task[None] | None = None
         self._searching: asyncio.Task[None] | None = None
 
@@ -112,7 +114,7 @@ class JobWorker:
         await self._app.open_async(self._pool)
 
         async def work(context: JobContext, *, tenant: str, response: str, attempt: int) -> None:
-            await self._work(handler, context, tenant, response, attempt)
+            await self._run_job(handler, context, tenant, response, attempt)
 
         self._app.task(name=TASK, queue=QUEUE, pass_context=True)(work)
         self._working = asyncio.create_task(self._supervise(slots))
@@ -130,14 +132,14 @@ class JobWorker:
         """Let what was left be handed over; it takes a few seconds at most."""
         await self.stop()
         if self._working is not None:
-            await asyncio.wait({self._working}, timeout=2 * _LEAVE)
+            await asyncio.wait({self._working}, timeout=2 * _HAND_OVER_TIMEOUT)
         for task in (self._searching, self._working):
             if task is not None:
                 task.cancel()
                 await asyncio.wait({task})
         await self._pool.close()
 
-    def _id(self) -> int | None:
+    def _worker_id(self) -> int | None:
         return None if self._worker is None else self._worker.worker_id
 
     async def _supervise(self, slots: int) -> None:
@@ -147,13 +149,13 @@ class JobWorker:
                 queues=[QUEUE],
                 name=None,
                 concurrency=slots,
-                fetch_job_polling_interval=_POLL,
-                abort_job_polling_interval=_POLL,
-                update_heartbeat_interval=_BEAT,
-                stalled_worker_timeout=_FORGOTTEN,
+                fetch_job_polling_interval=_POLL_INTERVAL,
+                abort_job_polling_interval=_POLL_INTERVAL,
+                update_heartbeat_interval=_HEARTBEAT_INTERVAL,
+                stalled_worker_timeout=_WORKER_ROW_LIFETIME,
                 delete_jobs="always",
                 install_signal_handlers=False,
-                shutdown_graceful_timeout=_LEAVE,
+                shutdown_graceful_timeout=_HAND_OVER_TIMEOUT,
             )
             try:
                 await self._worker.run()  # type: ignore[no-untyped-call]
@@ -163,20 +165,20 @@ class JobWorker:
             except Exception:
                 log.exception("the worker of background responses failed, starting another")
             if not self._manager.is_stopping:
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(_RETRY_DELAY)
 
-    async def _work(
+    async def _run_job(
         self, handler: JobHandler, context: JobContext, tenant: str, id: str, attempt: int
     ) -> None:
         """Work on a response; an aborted job is one that somebody has cancelled."""
-        working = asyncio.create_task(self._until_ended(handler, tenant, id, attempt))
+        working = asyncio.create_task(self._work_until_ended(handler, tenant, id, attempt))
         while not working.done():
             try:
                 await asyncio.shield(working)
             except asyncio.CancelledError:
                 if context.abort_reason() is not AbortReason.USER_REQUEST:
                     working.cancel()
-                    self._manager.leave(context.job)
+                    self._manager.keep_unfinished(context.job)
                     raise
                 handler.stop_work(id)
                 task = asyncio.current_task()
@@ -184,9 +186,9 @@ class JobWorker:
                 task.uncancel()
             except StoreError as error:
                 log.warning("background response %s could not be handed over: %s", id, error)
-                self._manager.leave(context.job)
+                self._manager.keep_unfinished(context.job)
 
-    async def _until_ended(self, handler: JobHandler, tenant: str, id: str, attempt: int) -> None:
+    async def _work_until_ended(self, handler: JobHandler, tenant: str, id: str, attempt: int) -> None:
         """A `StoreError` comes only while this process stops."""
         while True:
             try:
@@ -201,4 +203,4 @@ class JobWorker:
                 with suppress(StoreError):
                     await self.hand_over(id, attempt)
                     return
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_RETRY_DELAY)

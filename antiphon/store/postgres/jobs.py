@@ -20,7 +20,7 @@ QUEUE = "antiphon"
 TASK = "antiphon:work"
 OWNER = "queue"
 """The owner of all responses that have a job: whoever works on one is known by its attempt."""
-PRESENCE = 0x416E7469
+WORKER_LOCKS = 0x416E7469
 """The class of the session locks by which a worker shows that its process lives; the key is its id."""
 
 SCHEMA = (
@@ -73,14 +73,14 @@ class Jobs:
         for id, _, _, work in await rows(connection, _OF_RESPONSE, (response,)):
             if work["tenant"] != tenant:
                 continue
-            with _errors_of_psycopg():
+            with _raise_psycopg_errors():
                 await self.app.job_manager.cancel_job_by_id_async(id, abort=True, connection=connection)
 
-    async def silent_workers(
-        self, connection: Connection, me: int | None, stalled_after: float
+    async def find_silent_workers(
+        self, connection: Connection, own_worker: int | None, stalled_after: float
     ) -> tuple[set[int | None], set[int | None]]:
         """Workers with jobs whose heartbeat is too old, and those whose process seems to be gone."""
-        found = await rows(connection, _WORKERS, (stalled_after, QUEUE, PRESENCE, me))
+        found = await rows(connection, _WORKERS, (stalled_after, QUEUE, WORKER_LOCKS, own_worker))
         return {id for id, is_stalled, _ in found if is_stalled}, {id for id, _, is_gone in found if is_gone}
 
     async def replace(self, connection: Connection, response: str, attempt: int) -> int:
@@ -107,12 +107,12 @@ class Jobs:
         configured = self.app.configure_task(
             TASK, queue=QUEUE, lock=lock, priority=priority, connection=connection
         )
-        with _errors_of_psycopg():
+        with _raise_psycopg_errors():
             await configured.defer_async(**work)
 
 
 @contextmanager
-def _errors_of_psycopg() -> Iterator[None]:
+def _raise_psycopg_errors() -> Iterator[None]:
     """Raises what psycopg raised, as any other statement of the transaction does, and not what it became."""
     try:
         yield

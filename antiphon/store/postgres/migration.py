@@ -21,9 +21,9 @@ import msgspec
 
 from antiphon.store.base import StoreError
 from antiphon.store.postgres.backend import vector_of, words_of
-from antiphon.store.postgres.connection import Connection, Row, execute, one, rows, storable
+from antiphon.store.postgres.connection import Connection, Row, execute, one, replace_nul, rows
 from antiphon.store.postgres.database import Database
-from antiphon.store.postgres.schema import MIGRATIONS, applied, check_version, migrate, missing
+from antiphon.store.postgres.schema import MIGRATIONS, check_version, list_missing, migrate, read_version
 from antiphon.store.sqlite.journal import is_in_use
 from antiphon.store.sqlite.opening import FILE
 from antiphon.store.sqlite.store import SqliteStore
@@ -33,7 +33,7 @@ PROGRESS = """
     CREATE TABLE IF NOT EXISTS antiphon_copy (
         name TEXT PRIMARY KEY, last BYTEA, is_done BOOLEAN NOT NULL DEFAULT false)
 """
-NOTE = """
+WRITE_PROGRESS = """
     INSERT INTO antiphon_copy (name, last, is_done) VALUES (%s, %b, %s)
     ON CONFLICT (name) DO UPDATE SET last = excluded.last, is_done = excluded.is_done
 """
@@ -111,29 +111,29 @@ DERIVED: Mapping[str, tuple[str, str]] = {
 }
 
 
-async def pending(url: str) -> list[str]:
+async def pending_migrations(url: str) -> list[str]:
     """The names of the migrations that a database has not had."""
-    async with _opened(url) as database:
-        version, needs = await database.read(applied)
+    async with _open_database(url) as database:
+        version, needs = await database.read(read_version)
     check_version(version, needs, len(MIGRATIONS))
-    return missing(version)
+    return list_missing(version)
 
 
 async def migrate_store(url: str) -> list[str]:
     """Brings a database forward; the names of what was done."""
-    async with _opened(url) as database:
+    async with _open_database(url) as database:
         return await database.write(migrate)
 
 
 async def copy_into(folder: Path, url: str, report: CopyReport) -> None:
     """Copies a SQLite store into a database, which is made ready for it."""
-    async with _opened(url) as database:
+    async with _open_database(url) as database:
         await database.write(migrate)
         await copy_store(folder, database, report)
 
 
 @asynccontextmanager
-async def _opened(url: str) -> AsyncIterator[Database]:
+async def _open_database(url: str) -> AsyncIterator[Database]:
     database = Database(url, connections=2)
     try:
         await database.open()
@@ -153,7 +153,7 @@ async def copy_store(folder: Path, database: Database, report: CopyReport) -> No
     await (await SqliteStore.open(folder)).close()
     with closing(sqlite3.connect(f"file:{folder / FILE}?mode=ro", uri=True)) as source:
         _check_idle(source)
-        where = _place(source)
+        where = _source_path(source)
         await database.write(lambda db: _check_target(db, where))
         for table in TABLES:
             await _copy_table(source, database, table)
@@ -162,7 +162,7 @@ async def copy_store(folder: Path, database: Database, report: CopyReport) -> No
     await database.write(lambda db: execute(db, "DROP TABLE antiphon_copy"))
 
 
-def _place(source: sqlite3.Connection) -> bytes:
+def _source_path(source: sqlite3.Connection) -> bytes:
     """The file of a database, by which a copy is known."""
     ((_, _, path),) = source.execute("PRAGMA database_list").fetchall()
     return os.path.realpath(str(path)).encode()
@@ -189,7 +189,7 @@ async def _check_target(db: Connection, here: bytes) -> None:
     found = await one(db, "SELECT last FROM antiphon_copy WHERE name = 'source'")
     if found is not None and found[0] != here:
         raise StoreError("A copy of another folder was begun in this database. Go on with that one.")
-    await execute(db, NOTE, ("source", here, False))
+    await execute(db, WRITE_PROGRESS, ("source", here, False))
 
 
 async def _copy_table(source: sqlite3.Connection, database: Database, table: CopiedTable) -> None:
@@ -209,13 +209,13 @@ async def _copy_table(source: sqlite3.Connection, database: Database, table: Cop
         async def put(db: Connection, batch: list[Row] = batch, last: Any = last, more: bool = more) -> None:
             await _insert(db, table, batch)
             if not more and table.identity is not None:
-                await execute(db, _after(table))
-            await execute(db, NOTE, (table.name, None if last is None else _encode(last), not more))
+                await execute(db, _advance_identity(table))
+            await execute(db, WRITE_PROGRESS, (table.name, None if last is None else _encode(last), not more))
 
         await database.write(put)
 
 
-def _after(table: CopiedTable) -> str:
+def _advance_identity(table: CopiedTable) -> str:
     """New rows get numbers above all that were copied."""
     sequence = f"pg_get_serial_sequence('{table.name}', '{table.identity}')"
     return f"SELECT setval({sequence}, greatest(max({table.identity}), 1)) FROM {table.name}"
@@ -239,16 +239,16 @@ def _batch(source: sqlite3.Connection, table: CopiedTable, last: Sequence[Any] |
             values_by_name["items"] = list(dict.fromkeys(_ids(values_by_name["items"])))
         if table.name == "chunks":
             values_by_name["text"] = _chunk_text(source, values_by_name["key"], values_by_name["indexed"])
-        yield tuple(_converted(name, value, table) for name, value in values_by_name.items())
+        yield tuple(_convert_value(name, value, table) for name, value in values_by_name.items())
 
 
-def _converted(name: str, value: Any, table: CopiedTable) -> Any:
+def _convert_value(name: str, value: Any, table: CopiedTable) -> Any:
     if name in table.booleans:
         return bool(value)
     if isinstance(value, str):
-        return storable(value)
+        return replace_nul(value)
     if isinstance(value, list):
-        return [storable(one) for one in value]
+        return [replace_nul(one) for one in value]
     return value
 
 
@@ -293,7 +293,7 @@ async def _verify(source: sqlite3.Connection, database: Database, table: CopiedT
             ours.add(row)
         last = batch[-1][: len(table.key)]
     last = None
-    while found := await database.read(partial(_stored, table=table, last=last)):
+    while found := await database.read(partial(_read_copied, table=table, last=last)):
         for row in found:
             theirs.add(row)
         last = found[-1][: len(table.key)]
@@ -305,7 +305,7 @@ async def _verify(source: sqlite3.Connection, database: Database, table: CopiedT
     return ours.count
 
 
-async def _stored(db: Connection, table: CopiedTable, last: Sequence[Any] | None) -> list[Row]:
+async def _read_copied(db: Connection, table: CopiedTable, last: Sequence[Any] | None) -> list[Row]:
     columns, order = ", ".join(table.all_columns), ", ".join(table.key)
     where = f"WHERE ({order}) > ({', '.join(['%s'] * len(table.key))})" if last is not None else ""
     return await rows(

@@ -15,35 +15,35 @@ from antiphon.store.base import StoreError
 from antiphon.store.changes import Changes
 from antiphon.store.postgres.connection import Connection
 from antiphon.store.postgres.jobs import QUEUE
-from antiphon.store.postgres.lasting_session import LastingSession
+from antiphon.store.postgres.reconnecting_session import ReconnectingSession
 
 log = logging.getLogger(__name__)
 
-CHANNEL = "antiphon_changes"
-PAUSE = 0.02
+CHANGE_CHANNEL = "antiphon_changes"
+ANNOUNCE_INTERVAL = 0.02
 """Seconds between two announcements of one process, at least."""
 _LONGEST = 7900
 """PostgreSQL refuses a payload of 8,000 bytes."""
 _MANY = "*"
-JOBS = f"procrastinate_queue_v1#{QUEUE}"
+JOB_CHANNEL = f"procrastinate_queue_v1#{QUEUE}"
 """Where procrastinate says that there is a job, or that one is to be aborted."""
 
-Hearing = Callable[[dict[str, object]], None]
+JobCallback = Callable[[dict[str, object]], None]
 
-_MOMENT = 1.0
+_RECONNECT_TIME = 1.0
 """Seconds in which a lost connection is made again, if PostgreSQL is there."""
-_LISTENING = 5.0
-POLLING = 0.25
+_POLL_WHILE_CONNECTED = 5.0
+POLL_WHILE_DISCONNECTED = 0.25
 """How many seconds a follower waits before it looks by itself, with and without the connection."""
 
 
-def payload_of(ids: Iterable[str]) -> str:
+def encode_payload(ids: Iterable[str]) -> str:
     """The ids of what has changed, or only that many have."""
     text = " ".join(sorted(ids))
     return text if len(text.encode()) <= _LONGEST else _MANY
 
 
-def ids_in(payload: str) -> list[str] | None:
+def decode_payload(payload: str) -> list[str] | None:
     """What a payload names; None stands for everything."""
     return None if payload == _MANY else payload.split()
 
@@ -70,11 +70,11 @@ class Announcer:
         while self._ids:
             ids, self._ids = self._ids, set()
             try:
-                await self._notify(payload_of(ids))
+                await self._notify(encode_payload(ids))
             except StoreError as error:
                 # Whoever listens has lost its connection too, and reads everything once it is back.
                 log.info("%d changes could not be announced: %s", len(ids), error)
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(ANNOUNCE_INTERVAL)
 
 
 class Listener:
@@ -82,8 +82,8 @@ class Listener:
 
     def __init__(self, conninfo: str, changes: Changes) -> None:
         self._changes = changes
-        self.on_job: Hearing | None = None
-        self._session = LastingSession(conninfo, self._listen, self._hear, self._connected)
+        self.on_job: JobCallback | None = None
+        self._session = ReconnectingSession(conninfo, self._listen, self._hear, self._on_connection_change)
 
     @property
     def since(self) -> float | None:
@@ -92,31 +92,31 @@ class Listener:
 
     def is_away(self, answered: float) -> bool:
         """Is there no connection, not only for a moment, and has PostgreSQL not `answered` since then?"""
-        lost, now = self._session.lost, asyncio.get_running_loop().time()
-        return self._session.since is None and now - lost > _MOMENT and answered <= lost
+        lost, now = self._session.lost_at, asyncio.get_running_loop().time()
+        return self._session.since is None and now - lost > _RECONNECT_TIME and answered <= lost
 
-    async def open(self, patience: float) -> None:
-        await self._session.open(patience)
+    async def open(self, connection_timeout: float) -> None:
+        await self._session.open(connection_timeout)
 
     async def close(self) -> None:
         await self._session.close()
 
     async def _listen(self, connection: Connection) -> None:
-        for channel in (CHANNEL, JOBS):
+        for channel in (CHANGE_CHANNEL, JOB_CHANNEL):
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
 
     def _hear(self, channel: str, payload: str) -> None:
-        if channel == JOBS:
+        if channel == JOB_CHANNEL:
             if self.on_job is not None:
                 self.on_job(json.loads(payload))
             return
-        ids = ids_in(payload)
+        ids = decode_payload(payload)
         if ids is None:
             self._changes.notify_all()
         for id in ids or ():
             self._changes.notify(id)
 
-    def _connected(self, is_connected: bool) -> None:
+    def _on_connection_change(self, is_connected: bool) -> None:
         """What happened without the connection was missed, so everyone has to look."""
-        self._changes.interval = _LISTENING if is_connected else POLLING
+        self._changes.interval = _POLL_WHILE_CONNECTED if is_connected else POLL_WHILE_DISCONNECTED
         self._changes.notify_all()

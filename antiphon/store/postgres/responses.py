@@ -17,9 +17,9 @@ from antiphon.store.base import (
     StoredResponse,
     fragment,
 )
-from antiphon.store.bodies import BODY, item_in, splice, whole
+from antiphon.store.bodies import BODY, cut_output, find_item, restore_body
 from antiphon.store.postgres.backend import carry_out
-from antiphon.store.postgres.connection import Connection, Row, ask, execute, one, rows, storable
+from antiphon.store.postgres.connection import Connection, Row, ask, execute, one, replace_nul, rows
 from antiphon.store.records import chats, conversations, settlements
 from antiphon.store.records.short_lived import keep_key
 
@@ -119,7 +119,7 @@ def plan(new: NewResponse) -> PostgresPlan:
 
 def _row(plan: PostgresPlan) -> Row:
     new = plan.response
-    body, spliced = splice(new.body, new.output)
+    body, spliced = cut_output(new.body, new.output)
     return (
         new.id,
         new.tenant,
@@ -150,7 +150,7 @@ async def begin_insert(db: Connection, plans: Sequence[PostgresPlan]) -> AsyncCu
     return await ask(db, SAVE, [*columns, [n for n, _ in names], [id for _, id in names]])
 
 
-async def placed(cursor: AsyncCursor[Row] | None) -> dict[int, ItemPosition]:
+async def read_places(cursor: AsyncCursor[Row] | None) -> dict[int, ItemPosition]:
     """Where the responses of a statement stand, by their numbers."""
     if cursor is None:
         return {}
@@ -161,7 +161,7 @@ async def insert_branch(db: Connection, plan: PostgresPlan) -> ItemPosition:
     """Writes a response that begins a chain of its own, with a copy of its context."""
     new, previous = plan.response, plan.response.previous
     alone = PostgresPlan(new, None, 0 if previous is None else 1, None)
-    found = await placed(await begin_insert(db, [alone]))
+    found = await read_places(await begin_insert(db, [alone]))
     if not found:
         raise StoreConflict(f"A response with the id {new.id!r} is already stored.")
     if previous is not None:
@@ -174,16 +174,16 @@ async def insert(db: Connection, plan: PostgresPlan) -> ItemPosition:
     """Writes a response by itself, into its conversation and its chat if it joins them."""
     # One that begins a chain without being at its beginning has a context to copy.
     is_branch = plan.chain is None and plan.response.previous is not None
-    found = {} if is_branch else await placed(await begin_insert(db, [plan]))
+    found = {} if is_branch else await read_places(await begin_insert(db, [plan]))
     place = found[0] if found else await insert_branch(db, plan)
     new = plan.response
     if new.append is not None:
-        await carry_out(db, conversations.join(new.tenant, new.id, new.append))
+        await carry_out(db, conversations.add_response(new.tenant, new.id, new.append))
     if new.claim is not None:
         await carry_out(db, keep_key(new.claim, new.id))
     if new.chat is not None:
         previous = new.previous.response if new.previous else None
-        await carry_out(db, chats.join(new.tenant, new.id, previous, new.chat))
+        await carry_out(db, chats.add_response(new.tenant, new.id, previous, new.chat))
     if new.settlements:
         await carry_out(db, settlements.add(new.settlements))
     return place
@@ -193,16 +193,16 @@ async def is_stored(db: Connection, tenant: str, id: str) -> bool:
     return await one(db, "SELECT 1 FROM responses WHERE id = %s AND tenant = %s", (id, tenant)) is not None
 
 
-def stored(row: Row) -> StoredResponse:
+def to_stored_response(row: Row) -> StoredResponse:
     id, tenant, status, model, created, expires, background, owner, cancel, last, *rest = row
     dialect, attempt, *body = rest
     times, running = (created, expires, background), (owner, cancel, last)
-    return StoredResponse(id, tenant, status, model, *times, *running, dialect, whole(*body), attempt)
+    return StoredResponse(id, tenant, status, model, *times, *running, dialect, restore_body(*body), attempt)
 
 
 async def get(db: Connection, tenant: str, id: str) -> StoredResponse | None:
     row = await one(db, STORED + "WHERE id = %s AND tenant = %s", (id, tenant))
-    return None if row is None else stored(row)
+    return None if row is None else to_stored_response(row)
 
 
 async def context(db: Connection, tenant: str, id: str) -> Context | None:
@@ -212,14 +212,14 @@ async def context(db: Connection, tenant: str, id: str) -> Context | None:
         return None
     status, model, created, chain, position, input, output, conversation, start, before = row
     if conversation is not None:
-        before = await carry_out(db, conversations.beginning(conversation, start))
+        before = await carry_out(db, conversations.read_beginning(conversation, start))
     final = conversation is None and status not in RUNNING
     place = ItemPosition(chain, position) if final else None
     fragments = ((before,) if before else (), input or b"", output or b"")
     return Context(id, status, *fragments, place, model, created)
 
 
-async def is_where(db: Connection, tenant: str, known: Context) -> bool:
+async def is_unchanged(db: Connection, tenant: str, known: Context) -> bool:
     """Is a response that was read before still there? What has ended does not change any more."""
     row = await one(db, PLACE, (known.response, tenant))
     place = known.place
@@ -231,8 +231,8 @@ async def find_items(db: Connection, tenant: str, ids: Sequence[str]) -> dict[st
     wanted = list(dict.fromkeys(ids))
     by_id: dict[str, Any] = {id: parts for id, *parts in await rows(db, ITEMS, (wanted, tenant))}
     for id in wanted:
-        parts = by_id.get(storable(id))
-        data = item_in(parts, id) if parts else await carry_out(db, conversations.find_item(tenant, id))
+        parts = by_id.get(replace_nul(id))
+        data = find_item(parts, id) if parts else await carry_out(db, conversations.find_item(tenant, id))
         if data is not None:
             found[id] = data
     return found

@@ -144,7 +144,7 @@ TABLE = """
 """
 
 
-async def applied(db: Connection) -> tuple[int, int]:
+async def read_version(db: Connection) -> tuple[int, int]:
     """The version of a database, 0 for an empty one, and the oldest that a program must know.
 
     A `StoreError` if it was made with another first schema.
@@ -171,13 +171,13 @@ async def migrate(db: Connection, migrations: Sequence[SchemaChange] = MIGRATION
 
     Whoever comes at the same time waits, and finds it done.
     """
-    version, needs = await applied(db)
+    version, needs = await read_version(db)
     check_version(version, needs, len(migrations))
     if version >= len(migrations):
         return []
     await execute(db, LOCK, (MIGRATING,))
     await execute(db, TABLE)
-    version, needs = await applied(db)
+    version, needs = await read_version(db)
     check_version(version, needs, len(migrations))
     done = []
     for number, change in enumerate(migrations[version:], version + 1):
@@ -193,6 +193,6 @@ async def migrate(db: Connection, migrations: Sequence[SchemaChange] = MIGRATION
     return done
 
 
-def missing(version: int, migrations: Sequence[SchemaChange] = MIGRATIONS) -> list[str]:
+def list_missing(version: int, migrations: Sequence[SchemaChange] = MIGRATIONS) -> list[str]:
     """The names of the migrations that a database of this version has not had."""
     return [change.name for change in migrations[version:]]

@@ -32,11 +32,11 @@ from antiphon.store.postgres.event_log import event_batch
 from antiphon.store.postgres.group_writer import GroupWriter
 from antiphon.store.postgres.job_worker import JobWorker
 from antiphon.store.postgres.jobs import Jobs
-from antiphon.store.postgres.notifications import CHANNEL, POLLING, Announcer, Listener
+from antiphon.store.postgres.notifications import CHANGE_CHANNEL, POLL_WHILE_DISCONNECTED, Announcer, Listener
 from antiphon.store.records import conversations, retention
 from antiphon.store.records.retention import prune_portion
 from antiphon.store.statements import Steps, postgres_text
-from antiphon.store.store import Store, Way
+from antiphon.store.store import Access, Store
 from antiphon.wires.sealing import Seal, SealBroken
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class PostgresStore(Store):
 
     def __init__(self, database: Database, cache_bytes: int) -> None:
         self.database = database
-        self.changes = Changes(POLLING)
+        self.changes = Changes(POLL_WHILE_DISCONNECTED)
         self.clock = DatabaseClock()
         self._jobs = Jobs()
         self._announcer = Announcer(self._notify)
@@ -81,15 +81,15 @@ class PostgresStore(Store):
         *,
         connections: int = 10,
         cache_bytes: int = 64 * 1024 * 1024,
-        patience: float = 3.0,
+        connection_timeout: float = 3.0,
         seal: Seal | None = None,
     ) -> PostgresStore:
         """Opens the store at an address, made or migrated as needed.
 
-        Over at most so many connections; `patience` is how many seconds a caller waits for one. With a
-        `seal`, a `StoreError` if other gateways on it have other sealing keys.
+        Over at most so many connections; `connection_timeout` is how many seconds a caller waits for one.
+        With a `seal`, a `StoreError` if other gateways on it have other sealing keys.
         """
-        database = Database(url, connections=connections, patience=patience)
+        database = Database(url, connections=connections, connection_timeout=connection_timeout)
         await database.open()
         try:
             await database.check_writable()
@@ -98,7 +98,7 @@ class PostgresStore(Store):
                 await database.write(lambda db: check_keys(db, seal, database.where))
             store = cls(database, cache_bytes)
             await database.read(store.clock.read)
-            await store._listener.open(patience)
+            await store._listener.open(connection_timeout)
         except BaseException:
             await database.close()
             raise
@@ -154,7 +154,7 @@ class PostgresStore(Store):
 
     async def update(self, change: Change) -> bool:
         written = await self.database.write(
-            lambda db: background.update(db, change), lambda db: background.was_changed(db, change)
+            lambda db: background.update(db, change), lambda db: background.is_change_written(db, change)
         )
         self._announce(change.id)
         return written
@@ -166,7 +166,7 @@ class PostgresStore(Store):
         known = self._contexts.get(tenant, id)
         if known is not None:
             cached = known
-            if await self.database.read(lambda db: responses.is_where(db, tenant, cached)):
+            if await self.database.read(lambda db: responses.is_unchanged(db, tenant, cached)):
                 self._contexts.hits += 1
                 return cached
             self._contexts.drop(tenant, id)
@@ -199,7 +199,7 @@ class PostgresStore(Store):
             data = job
             written = await self.database.write(
                 lambda db: background.append_events(db, id, owner, first, events, attempt, data),
-                lambda db: background.has_job(db, id, attempt, data),
+                lambda db: background.is_job_replaced(db, id, attempt, data),
             )
         else:
             written = bool(await self._writer.write(event_batch(id, owner, attempt, first, events)))
@@ -230,14 +230,16 @@ class PostgresStore(Store):
         self._announcer.announce(id)
 
     async def _notify(self, payload: str) -> None:
-        await self.database.read(lambda db: execute(db, "SELECT pg_notify(%s, %s)", (CHANNEL, payload)))
+        await self.database.read(
+            lambda db: execute(db, "SELECT pg_notify(%s, %s)", (CHANGE_CHANNEL, payload))
+        )
 
-    async def _carry_out(self, begin: Callable[[], Steps[T]], way: Way) -> T:
+    async def _carry_out(self, begin: Callable[[], Steps[T]], way: Access) -> T:
         by = self.database.read if way == "read" else self.database.write
         return await by(lambda db: carry_out(db, begin()))
 
     async def conversation_context(self, tenant: str, id: str) -> bytes | None:
-        tail = await self._carry_out(partial(conversations.tail, tenant, id), "read")
+        tail = await self._carry_out(partial(conversations.read_tail, tenant, id), "read")
         return None if tail is None else array([tail.items])
 
     async def delete_chat(self, tenant: str, id: str) -> bool:

@@ -18,9 +18,9 @@ from antiphon.store.base import (
     StoredChat,
     UnknownCursor,
 )
-from antiphon.store.bodies import BODY, whole
-from antiphon.store.chat_words import said_in, title_of
-from antiphon.store.statements import StatementRow, Steps, execute, key_of, one, page, rows, this_backend
+from antiphon.store.bodies import BODY, restore_body
+from antiphon.store.chat_words import make_title, read_chat_text
+from antiphon.store.statements import StatementRow, Steps, execute, get_backend, key_of, one, page, rows
 
 CHAT = """
     SELECT id, tenant, title, current, created_at, updated_at, expires_at, pinned,
@@ -73,7 +73,7 @@ def create(chat: StoredChat) -> Steps[StoredChat]:
     if chat.title is not None:
         yield from _set_title(key, chat.tenant, chat.title)
     if chat.current is not None:
-        yield from _go_to(key, chat.tenant, chat.current)
+        yield from _set_current(key, chat.tenant, chat.current)
     stored = yield from get(chat.tenant, chat.id)
     assert stored is not None
     return stored
@@ -88,7 +88,7 @@ def page_chats(
     tenant: str, *, after: str | None = None, limit: int = 20, search: str = ""
 ) -> Steps[ChatPage]:
     """Chats, the one that changed last first; with `search`, those with all of its words in them."""
-    where, words = (yield from this_backend()).text_condition(tenant, search)
+    where, words = (yield from get_backend()).text_condition(tenant, search)
     values: list[Any] = [tenant, *words]
     if after is not None:
         place = yield from one(PLACE, after, tenant)
@@ -109,7 +109,7 @@ def edit(tenant: str, id: str, edit: ChatEdit) -> Steps[StoredChat | None]:
     if edit.title is not None:
         yield from _set_title(key, tenant, edit.title)
     if edit.current is not None:
-        yield from _go_to(key, tenant, edit.current)
+        yield from _set_current(key, tenant, edit.current)
     yield from execute(TOUCH, edit.current, edit.at, edit.expires_at, key)
     return (yield from get(tenant, id))
 
@@ -118,29 +118,29 @@ def _set_title(key: int, tenant: str, title: str) -> Steps[None]:
     """A title is one line; without any words in it, it is none."""
     title = " ".join(title.split())
     yield from execute("UPDATE chats SET title = ? WHERE key = ?", title or None, key)
-    yield from (yield from this_backend()).keep_text(-key, key, tenant, title)
+    yield from (yield from get_backend()).store_text(-key, key, tenant, title)
 
 
-def join(tenant: str, response: str, previous: str | None, joining: Joining) -> Steps[None]:
+def add_response(tenant: str, response: str, previous: str | None, joining: Joining) -> Steps[None]:
     """Puts a stored response into its chat, where it is the current one; nothing if the chat was deleted."""
     key = yield from key_of("chats", tenant, joining.chat, lock=True)
     if key is None:
         return
     if previous is not None:
-        yield from _adopt(key, tenant, previous)
+        yield from _add_ancestors(key, tenant, previous)
     yield from _add(key, tenant, response, previous)
     yield from execute(TOUCH, response, joining.at, joining.expires_at, key)
 
 
-def _go_to(key: int, tenant: str, response: str) -> Steps[None]:
+def _set_current(key: int, tenant: str, response: str) -> Steps[None]:
     """Makes sure that a response, which is to be the current one, is in this chat."""
-    yield from _adopt(key, tenant, response)
+    yield from _add_ancestors(key, tenant, response)
     inside = "SELECT 1 FROM responses WHERE id = ? AND chat = ? AND tenant = ?"
     if (yield from one(inside, response, key, tenant)) is None:
         raise StoreConflict(f"The response {response!r} does not exist, or is in another chat.")
 
 
-def _adopt(key: int, tenant: str, last: str) -> Steps[None]:
+def _add_ancestors(key: int, tenant: str, last: str) -> Steps[None]:
     """Takes a response that is in no chat into this one, with all that it continues."""
     found: list[tuple[str, str | None]] = []
     response: str | None = last
@@ -171,9 +171,9 @@ def _index(key: int, tenant: str, response: str) -> Steps[None]:
     if row is None:
         return
     own, input, output = row
-    yield from (yield from this_backend()).keep_text(own, key, tenant, said_in(input, output))
+    yield from (yield from get_backend()).store_text(own, key, tenant, read_chat_text(input, output))
     ((title,),) = yield from rows("SELECT title FROM chats WHERE key = ?", key)
-    if title is None and (title := title_of(input)) is not None:
+    if title is None and (title := make_title(input)) is not None:
         yield from _set_title(key, tenant, title)
 
 
@@ -183,7 +183,7 @@ def end_response(key: int, tenant: str, response: str, at: float) -> Steps[None]
     yield from execute("UPDATE chats SET updated_at = greatest(updated_at, ?) WHERE key = ?", at, key)
 
 
-def leave(tenant: str, response: str) -> Steps[None]:
+def remove_from_chat(tenant: str, response: str) -> Steps[None]:
     """Hangs what continues a response that is going away under the one before it."""
     row = yield from one("SELECT chat, previous FROM responses WHERE id = ? AND tenant = ?", response, tenant)
     if row is None or row[0] is None:
@@ -242,4 +242,4 @@ def _chat(row: StatementRow) -> StoredChat:
 
 def _node(row: StatementRow) -> ChatNode:
     id, previous, input, *body = row
-    return ChatNode(id, previous, input or b"", whole(*body))
+    return ChatNode(id, previous, input or b"", restore_body(*body))

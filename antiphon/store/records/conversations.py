@@ -107,7 +107,7 @@ def add(tenant: str, append: Append) -> Steps[bool]:
     return True
 
 
-def join(tenant: str, response: str, append: Append) -> Steps[None]:
+def add_response(tenant: str, response: str, append: Append) -> Steps[None]:
     """Adds the items of a response to its conversation, if it has one; items already in it stay."""
     key = yield from key_of("conversations", tenant, append.conversation, lock=True)
     if key is None:
@@ -123,13 +123,13 @@ def join(tenant: str, response: str, append: Append) -> Steps[None]:
     )
 
 
-def beginning(key: int, before: int = FAR) -> Steps[bytes | None]:
+def read_beginning(key: int, before: int = FAR) -> Steps[bytes | None]:
     """The items before a number as one fragment."""
     ((items,),) = yield from rows(BEGINNING, key, before)
     return items if items is None else bytes(items)
 
 
-def tail(tenant: str, id: str, after: int = -1) -> Steps[Tail | None]:
+def read_tail(tenant: str, id: str, after: int = -1) -> Steps[Tail | None]:
     """What a conversation has after a number."""
     row = yield from one(TAIL, after, id, tenant)
     if row is None:

@@ -19,7 +19,7 @@ from antiphon.store.file_values import (
     VectorStore,
     VectorStorePage,
 )
-from antiphon.store.statements import Steps, execute, insert, key_of, one, page, rows, this_backend
+from antiphon.store.statements import Steps, execute, get_backend, insert, key_of, one, page, rows
 
 FILE = "id, tenant, filename, purpose, bytes, digest, created_at, expires_at"
 # Two uploads of one tenant must not both find the room that is left.
@@ -180,7 +180,7 @@ def index_file(tenant: str, store: str, indexed: IndexedFile, chunks: Sequence[F
     if chunks:
         made = "SELECT key FROM indexed_files WHERE store = ? AND file = ?"
         ((own,),) = yield from rows(made, key, *file)
-        yield from (yield from this_backend()).keep_chunks(tenant, own, chunks)
+        yield from (yield from get_backend()).store_chunks(tenant, own, chunks)
     return True
 
 
@@ -228,7 +228,7 @@ def _forget(tenant: str, condition: str, *values: int) -> Steps[bool]:
     found = yield from rows(f"SELECT key FROM indexed_files WHERE {condition} FOR UPDATE", *values)
     keys = [key for (key,) in found]
     if keys:
-        yield from (yield from this_backend()).forget_chunks(tenant, keys)
+        yield from (yield from get_backend()).remove_chunks(tenant, keys)
         yield from execute("DELETE FROM indexed_files WHERE key = ANY(?)", keys)
     return bool(keys)
 
@@ -246,7 +246,7 @@ def match_chunks(
     tenant: str, store: str, words: Sequence[str], files: Sequence[str], limit: int
 ) -> Steps[list[FoundChunk]]:
     """Chunks of these files with any of the words, the most relevant first (BM25)."""
-    return (yield from (yield from this_backend()).match_chunks(tenant, store, words, files, limit))
+    return (yield from (yield from get_backend()).match_chunks(tenant, store, words, files, limit))
 
 
 def chunk_vectors(tenant: str, store: str, model: str, files: Sequence[str]) -> Steps[Vectors]:
@@ -257,6 +257,6 @@ def chunk_vectors(tenant: str, store: str, model: str, files: Sequence[str]) -> 
 
 def chunks(tenant: str, store: str, keys: Sequence[int]) -> Steps[list[FoundChunk]]:
     """The chunks with these keys, in this order; those that are gone are left out."""
-    found = yield from (yield from this_backend()).read_chunks(tenant, store, keys)
+    found = yield from (yield from get_backend()).read_chunks(tenant, store, keys)
     by_key = {chunk.key: chunk for chunk in found}
     return [by_key[key] for key in keys if key in by_key]

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from antiphon.store.bodies import BODY, whole
+from antiphon.store.bodies import BODY, restore_body
 from antiphon.store.records import chats, conversations, files
 from antiphon.store.records.short_lived import prune_shared
-from antiphon.store.statements import StatementRow, Steps, execute, key_of, one, rows, this_backend
+from antiphon.store.statements import StatementRow, Steps, execute, get_backend, key_of, one, rows
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ PORTION = 200
 """So many things that expired long ago are removed at a time, or a hundredth of all that is stored."""
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-AT_ONCE = 200
+BATCH = 200
 EXPIRED = "expires_at > ? AND expires_at <= ? LIMIT ? FOR UPDATE SKIP LOCKED"
 DELETED_WHOLE: dict[str, Callable[[str, str], Steps[bool]]] = {
     "conversations": conversations.delete,
@@ -61,7 +61,7 @@ def delete(tenant: str, id: str) -> Steps[bool]:
     row = yield from one("SELECT key, chain FROM responses WHERE id = ? AND tenant = ?", id, tenant)
     if row is None:
         return False
-    yield from chats.leave(tenant, id)
+    yield from chats.remove_from_chat(tenant, id)
     return bool((yield from _remove([row])))
 
 
@@ -74,7 +74,7 @@ def delete_chat(tenant: str, id: str) -> Steps[bool]:
     return True
 
 
-def prune(since: float, until: float, at_once: int = AT_ONCE) -> Steps[int]:
+def prune(since: float, until: float, at_once: int = BATCH) -> Steps[int]:
     """Removes some of what expired in this time, 0 when nothing is left. A response that still runs stays."""
     given = (since, until, at_once)
     doomed = yield from rows(f"SELECT key, chain FROM responses WHERE owner IS NULL AND {EXPIRED}", *given)
@@ -94,7 +94,7 @@ def prune(since: float, until: float, at_once: int = AT_ONCE) -> Steps[int]:
 def _remove(doomed: Sequence[StatementRow]) -> Steps[int]:
     if not doomed:
         return 0
-    return (yield from (yield from this_backend()).remove_responses(doomed))
+    return (yield from (yield from get_backend()).remove_responses(doomed))
 
 
 def _prune_chats(since: float, until: float, at_once: int) -> Steps[int]:
@@ -111,7 +111,7 @@ def _prune_chats(since: float, until: float, at_once: int) -> Steps[int]:
 
 
 def _drop_chat(key: int) -> Steps[None]:
-    yield from (yield from this_backend()).forget_texts([-key])
+    yield from (yield from get_backend()).remove_texts([-key])
     yield from execute("DELETE FROM chats WHERE key = ?", key)
 
 
@@ -122,27 +122,27 @@ def count_stored() -> Steps[int]:
 
 
 def export_responses(tenant: str | None, after: int) -> Steps[ExportPage]:
-    found = yield from rows(RESPONSES, after, tenant, tenant, AT_ONCE)
-    return _last(found, after), [_response_line(row) for _, *row in found]
+    found = yield from rows(RESPONSES, after, tenant, tenant, BATCH)
+    return _last_key(found, after), [_response_line(row) for _, *row in found]
 
 
 def export_conversations(tenant: str | None, after: int) -> Steps[ExportPage]:
-    found = yield from rows(CONVERSATIONS, after, tenant, tenant, AT_ONCE)
+    found = yield from rows(CONVERSATIONS, after, tenant, tenant, BATCH)
     lines: list[bytes] = []
     for key, *row in found:
-        lines.append(_conversation_line(row, (yield from conversations.beginning(key)) or b""))
-    return _last(found, after), lines
+        lines.append(_conversation_line(row, (yield from conversations.read_beginning(key)) or b""))
+    return _last_key(found, after), lines
 
 
 def export_chats(tenant: str | None, after: int) -> Steps[ExportPage]:
-    found = yield from rows(CHATS, after, tenant, tenant, AT_ONCE)
+    found = yield from rows(CHATS, after, tenant, tenant, BATCH)
     lines: list[bytes] = []
     for key, *row in found:
         lines.append(_chat_line(row, (yield from rows(TREE, key))))
-    return _last(found, after), lines
+    return _last_key(found, after), lines
 
 
-def _last(found: Sequence[StatementRow], after: int) -> int:
+def _last_key(found: Sequence[StatementRow], after: int) -> int:
     return int(found[-1][0]) if found else after
 
 
@@ -151,7 +151,7 @@ def _response_line(row: Sequence[Any]) -> bytes:
     tenant, id, status, model, created, expires, background, input, *body = row
     facts = {"type": "response", "tenant": tenant, "id": id, "status": status, "model": model}
     times = {"created_at": created, "expires_at": expires, "background": bool(background)}
-    raw = {"input": msgspec.Raw(b"[" + (input or b"") + b"]"), "body": msgspec.Raw(whole(*body))}
+    raw = {"input": msgspec.Raw(b"[" + (input or b"") + b"]"), "body": msgspec.Raw(restore_body(*body))}
     return _line(facts | times | raw)
 
 

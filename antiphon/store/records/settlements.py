@@ -1,4 +1,4 @@
-"""What is kept of runs that have ended: rows of the gate, each written once."""
+"""Settlements of runs that have ended: rows of the gate, each written once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from antiphon.store.statements import Steps, execute
 
 _COLUMNS = "run, kind, tenant, settled_at, data"
 _AT_ONCE = 100
-"""So many rows of five values are within the 999 that older versions of SQLite take."""
+"""So many rows of five values stay within the 999 values that older versions of SQLite allow."""
 
 
 def add(settlements: Sequence[Settlement]) -> Steps[None]:
-    """Writes those whose run has no row of their kind yet: the same ones may come again."""
+    """Writes the settlements whose run has no row of their kind yet; a repeated one is ignored."""
     for start in range(0, len(settlements), _AT_ONCE):
         some = settlements[start : start + _AT_ONCE]
         values = ", ".join(["(?, ?, ?, ?, ?)"] * len(some))

@@ -29,8 +29,8 @@ TAKEN = """
         SELECT 1 FROM responses WHERE responses.id = response AND responses.tenant = idempotency_keys.tenant)
     FROM idempotency_keys WHERE tenant = ? AND key = ?
 """
-LEFT = "DELETE FROM idempotency_keys WHERE tenant = ? AND key = ? AND response = ?"
-MINE = "tenant = ? AND key = ? AND holder = ? AND response IS NULL"
+REMOVE_STALE_KEY = "DELETE FROM idempotency_keys WHERE tenant = ? AND key = ? AND response = ?"
+OWN_CLAIM = "tenant = ? AND key = ? AND holder = ? AND response IS NULL"
 PUBLISH = """
     INSERT INTO shared_state (writer, published_at, numbers) VALUES (?, ?, ?)
     ON CONFLICT (writer) DO UPDATE SET published_at = excluded.published_at, numbers = excluded.numbers
@@ -77,7 +77,7 @@ def claim_key(claim: KeyClaim, now: float) -> Steps[TakenKey | None]:
         body, response, expires_at, is_held = row
         if is_held:
             return TakenKey(body, response, expires_at)
-        yield from execute(LEFT, claim.tenant, claim.key, response)
+        yield from execute(REMOVE_STALE_KEY, claim.tenant, claim.key, response)
     return None
 
 
@@ -93,13 +93,13 @@ def renew_keys(holders: Sequence[str], expires_at: float) -> Steps[None]:
 def release_key(claim: KeyClaim) -> Steps[bool]:
     """Gives a key back. False when it has a response, or is another holder's."""
     mine = (claim.tenant, claim.key, claim.holder)
-    return (yield from execute(f"DELETE FROM idempotency_keys WHERE {MINE}", *mine)) == 1
+    return (yield from execute(f"DELETE FROM idempotency_keys WHERE {OWN_CLAIM}", *mine)) == 1
 
 
 def keep_key(claim: KeyClaim, response: str) -> Steps[None]:
     """Gives a key its response; one whose lease another request has taken over stays that one's."""
     yield from execute(
-        f"UPDATE idempotency_keys SET response = ?, expires_at = ? WHERE {MINE}",
+        f"UPDATE idempotency_keys SET response = ?, expires_at = ? WHERE {OWN_CLAIM}",
         response,
         claim.expires_at,
         claim.tenant,

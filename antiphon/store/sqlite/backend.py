@@ -1,11 +1,11 @@
-"""How SQLite carries out the statements of records, and what it does in a way of its own.
+"""Runs the statements of records on SQLite, with the operations for which SQLite needs statements of its own.
 
-What is said in chats is searched with FTS5 where SQLite has it, else by looking through all of it. The texts
-stand in `chat_texts`; the index `chat_search` only points there. A process without FTS5 leaves the index as
-it is, and the next one with it notices by the number of texts and builds it again.
+Chats are searched with FTS5 where SQLite has it, else by reading all their texts. The texts are in
+`chat_texts`; the index `chat_search` only refers to them. A process without FTS5 leaves the index unchanged,
+and the next process with FTS5 finds that the numbers of texts differ and builds the index again.
 
-The texts of chunks stand in an index of FTS5. Each tenant has one of its own: how rare a word is decides the
-order of what is found, and no tenant may learn from that what others have written.
+The texts of chunks are in an index of FTS5, one for each tenant: the frequency of a word decides the order of
+results, and must not show a tenant what others have written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from antiphon.store.base import StoreError
-from antiphon.store.chat_words import WITHOUT_SPACES, like, searched
+from antiphon.store.chat_words import WITHOUT_SPACES, like_pattern, split_search
 from antiphon.store.file_values import FileChunk, FoundChunk
 from antiphon.store.statements import Answer, Backend, StatementRow, Steps, T, execute, one, rows, sqlite_text
 
@@ -37,7 +37,7 @@ _IS_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'chat_search'"
 _WITH_INDEX = (
     "key IN (SELECT chat FROM chat_texts WHERE key IN (SELECT rowid FROM chat_search WHERE text MATCH ?))"
 )
-# Chat by chat, so that no request waits for a look through the texts of all tenants.
+# Chat by chat, so that no request reads the texts of all tenants.
 _BY_LOOKING = "EXISTS (SELECT 1 FROM chat_texts WHERE chat = chats.key AND text LIKE ? ESCAPE '\\')"
 _WORD = re.compile(r"[^\W_]")  # an underscore is no part of a word to FTS5
 
@@ -57,7 +57,7 @@ _FORGET = """
                          chat = NULL, previous = NULL, job = NULL
     WHERE key = ANY(?)
 """
-# What stands after the last response that stays in its chain is needed by no other.
+# No response needs a row that comes after the last remaining response of its chain.
 _TRIM = """
     DELETE FROM responses WHERE key IN (
         SELECT needless.key FROM (
@@ -83,7 +83,7 @@ def has_fts5() -> bool:
 
 
 def prepare_index(db: sqlite3.Connection) -> None:
-    """Makes the index of chats, or makes it anew, where it is not what the texts are."""
+    """Makes the index of chats, or makes it anew where it differs from the texts."""
     if not has_fts5():
         return
     if db.execute(_IS_THERE).fetchone() and db.execute(_COUNTS).fetchone()[0]:
@@ -98,15 +98,15 @@ def prepare_index(db: sqlite3.Connection) -> None:
         raise
 
 
-def keep_text(key: int, chat: int, tenant: str, text: str) -> Steps[None]:
-    yield from forget_texts([key])
+def store_text(key: int, chat: int, tenant: str, text: str) -> Steps[None]:
+    yield from remove_texts([key])
     if text:
         yield from execute("INSERT INTO chat_texts (key, chat, text) VALUES (?, ?, ?)", key, chat, text)
         if has_fts5():
             yield from execute(_ADD, key, text)
 
 
-def forget_texts(keys: Sequence[int]) -> Steps[None]:
+def remove_texts(keys: Sequence[int]) -> Steps[None]:
     which = list(keys)
     if has_fts5():
         for kept in (yield from rows("SELECT key, text FROM chat_texts WHERE key = ANY(?)", which)):
@@ -115,19 +115,19 @@ def forget_texts(keys: Sequence[int]) -> Steps[None]:
 
 
 def text_condition(tenant: str, search: str) -> tuple[str, list[Any]]:
-    found = [_finding(word) for word in searched(search)]
+    found = [_word_condition(word) for word in split_search(search)]
     return "".join(f" AND {sql}" for sql, _ in found), [value for _, value in found]
 
 
-def _finding(word: str) -> tuple[str, str]:
+def _word_condition(word: str) -> tuple[str, str]:
     word = word.replace("\0", "")
     if not has_fts5() or WITHOUT_SPACES.search(word) or not _WORD.search(word):
-        return _BY_LOOKING, like(word)
+        return _BY_LOOKING, like_pattern(word)
     quoted = word.replace('"', '""')
     return _WITH_INDEX, f'"{quoted}"*'
 
 
-def keep_chunks(tenant: str, indexed: int, chunks: Sequence[FileChunk]) -> Steps[None]:
+def store_chunks(tenant: str, indexed: int, chunks: Sequence[FileChunk]) -> Steps[None]:
     texts = yield from _chunk_index(tenant)
     if texts is None:
         if not has_fts5():
@@ -142,7 +142,7 @@ def keep_chunks(tenant: str, indexed: int, chunks: Sequence[FileChunk]) -> Steps
         yield from execute(f"INSERT INTO {texts} (rowid, text) VALUES (last_insert_rowid(), ?)", chunk.text)
 
 
-def forget_chunks(tenant: str, indexed: list[int]) -> Steps[None]:
+def remove_chunks(tenant: str, indexed: list[int]) -> Steps[None]:
     texts = yield from _chunk_index(tenant)
     if texts is not None:
         gone = "SELECT key FROM chunks WHERE indexed = ANY(?)"
@@ -154,7 +154,7 @@ def match_chunks(
     tenant: str, store: str, words: Sequence[str], files: Sequence[str], limit: int
 ) -> Steps[list[FoundChunk]]:
     texts = yield from _chunk_index(tenant)
-    # Each word as a string of FTS5's own language, so that nothing in it is an operator.
+    # Each word as a quoted string of FTS5's query language, so that nothing in it is an operator.
     asked = " OR ".join('"{}"'.format(word.replace("\0", "").replace('"', '""')) for word in words)
     if texts is None or not asked:
         return []
@@ -179,32 +179,32 @@ def read_chunks(tenant: str, store: str, keys: Sequence[int]) -> Steps[list[Foun
 
 
 def _chunk_index(tenant: str) -> Steps[str | None]:
-    """The name of the tenant's index."""
+    """Returns the name of the tenant's index, or None before its first chunk."""
     row = yield from one("SELECT key FROM chunk_searches WHERE tenant = ?", tenant)
     return None if row is None else f"chunk_search_{row[0]:d}"
 
 
 def remove_responses(doomed: Sequence[StatementRow]) -> Steps[int]:
     keys, chains = [key for key, _ in doomed], sorted({chain for _, chain in doomed})
-    yield from forget_texts(keys)
+    yield from remove_texts(keys)
     yield from execute("DELETE FROM events WHERE response = ANY(?)", keys)
-    # First, because it needs no space and the next may need some.
+    # First, because it needs no space and the next statement may need some.
     yield from execute(_TRIM, keys, chains)
     yield from execute(_FORGET, keys)
     return len(keys)
 
 
 BACKEND = Backend(
-    keep_text,
-    forget_texts,
+    store_text,
+    remove_texts,
     text_condition,
-    keep_chunks,
-    forget_chunks,
+    store_chunks,
+    remove_chunks,
     match_chunks,
     read_chunks,
     remove_responses,
 )
-NOTHING = Answer([], 0, BACKEND)
+NO_ROWS = Answer([], 0, BACKEND)
 
 
 def carry_out(db: sqlite3.Connection, steps: Steps[T]) -> T:
@@ -213,7 +213,7 @@ def carry_out(db: sqlite3.Connection, steps: Steps[T]) -> T:
         query = next(steps)
         while True:
             if not query.sql:
-                query = steps.send(NOTHING)
+                query = steps.send(NO_ROWS)
                 continue
             values = [_encode(value).decode() if type(value) is list else value for value in query.values]
             cursor = db.execute(sqlite_text(query.sql), values)

@@ -1,4 +1,4 @@
-"""The SQL of background responses: owners and heartbeats, changes of state, cancelling, the event log."""
+"""The SQL of background responses: owners and heartbeats, changes of state, cancellation, the event log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from antiphon.store.base import RUNNING, Change, LoggedEvent, StoreConflict, StoredResponse, fragment
-from antiphon.store.bodies import named_in, splice
+from antiphon.store.bodies import cut_output, read_item_ids
 from antiphon.store.records import chats, conversations, settlements
 from antiphon.store.sqlite import responses
 from antiphon.store.sqlite.backend import carry_out
@@ -81,12 +81,12 @@ def update(db: sqlite3.Connection, change: Change) -> bool:
         return False
     key, tenant, input, chat = row
     output = fragment([item.data for item in change.output or ()])
-    body, spliced = splice(change.body, output)
+    body, spliced = cut_output(change.body, output)
     if change.output is not None:
-        names = named_in(input) + [item.id for item in change.output if item.id is not None]
+        names = read_item_ids(input) + [item.id for item in change.output if item.id is not None]
         db.execute(
             "UPDATE responses SET output = ?, items = ? WHERE key = ?",
-            (output or None, responses.encoded(names), key),
+            (output or None, responses.encode_ids(names), key),
         )
     is_running = change.status in RUNNING
     db.execute(
@@ -96,7 +96,7 @@ def update(db: sqlite3.Connection, change: Change) -> bool:
     )
     log(db, key, change.first_event, change.events)
     if change.append is not None:
-        carry_out(db, conversations.join(tenant, change.id, change.append))
+        carry_out(db, conversations.add_response(tenant, change.id, change.append))
     if chat is not None and not is_running:
         carry_out(db, chats.end_response(chat, tenant, change.id, change.at))
     if change.settlements:
@@ -127,7 +127,8 @@ def claim_orphans(db: sqlite3.Connection, me: str, now: float, stale_before: flo
     ]
     db.execute(f"UPDATE responses SET owner = ?, attempt = attempt + 1 WHERE {orphaned}", (me,))
     return [
-        responses.stored(db.execute(responses.STORED + "WHERE key = ?", (key,)).fetchone()) for key in keys
+        responses.to_stored_response(db.execute(responses.STORED + "WHERE key = ?", (key,)).fetchone())
+        for key in keys
     ]
 
 

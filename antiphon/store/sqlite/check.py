@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 
 from antiphon.store.base import StoreError
-from antiphon.store.bodies import BODY, whole
-from antiphon.store.sqlite.backlog import rows_of
-from antiphon.store.sqlite.journal import journals, records_of, set_aside
+from antiphon.store.bodies import BODY, restore_body
+from antiphon.store.sqlite.backlog import decode_rows
+from antiphon.store.sqlite.journal import find_journals, find_set_aside, read_journal
 from antiphon.store.sqlite.journal_format import DAMAGED, Record
 from antiphon.store.sqlite.opening import FILE
 from antiphon.store.sqlite.schema import check_version
@@ -23,9 +23,9 @@ from antiphon.store.sqlite.writer import explain
 _JSON = msgspec.json.Decoder(msgspec.Raw).decode
 _AT_ONCE = 200
 _MOST = 100
-"""How many things SQLite tells of a database that is damaged all over."""
+"""The number of problems after which SQLite stops its check of a damaged database."""
 
-LOST = (
+INCONSISTENCIES = (
     (
         "SELECT chain FROM responses GROUP BY chain HAVING count(*) != max(position) + 1",
         "chain {0} of responses has a gap",
@@ -59,8 +59,8 @@ ROWS = f"""
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """What was found. `waiting` are records that their process has not brought into the database yet."""
+class CheckResult:
+    """The result of a check. `waiting` records are in a journal, and not in the database yet."""
 
     responses: int
     conversations: int
@@ -70,7 +70,7 @@ class Checked:
     problems: list[str]
 
 
-def check(folder: Path) -> Checked:
+def check(folder: Path) -> CheckResult:
     path = folder / FILE
     problems: list[str] = []
     counts = (0, 0, 0)
@@ -79,21 +79,21 @@ def check(folder: Path) -> Checked:
             with closing(sqlite3.connect(path, isolation_level=None)) as db:
                 check_version(db)
                 counts = _counts(db)
-                problems += _of_database(db)
+                problems += _check_database(db)
         except (sqlite3.Error, StoreError) as error:
             problems.append(str(explain(error)))
     waiting = 0
-    for journal in journals(path):
-        found = _settled_records(journal)
+    for journal in find_journals(path):
+        found = _read_stable_records(journal)
         waiting += len(found)
-        problems += [f"{journal.name}: {told}" for told in _of_records(found)]
+        problems += [f"{journal.name}: {problem}" for problem in _check_records(found)]
     kept = 0
-    for file in set_aside(path):
-        found = records_of(file)
+    for file in find_set_aside(path):
+        found = read_journal(file)
         kept += len(found)
-        told = list(_of_records(found)) or ["the database did not take it"]
-        problems += [f"{file.name} keeps what was set aside: {one}" for one in told]
-    return Checked(*counts, waiting, kept, problems)
+        reasons = list(_check_records(found)) or ["the database did not take it"]
+        problems += [f"{file.name} keeps what was set aside: {reason}" for reason in reasons]
+    return CheckResult(*counts, waiting, kept, problems)
 
 
 def _counts(db: sqlite3.Connection) -> tuple[int, int, int]:
@@ -103,12 +103,12 @@ def _counts(db: sqlite3.Connection) -> tuple[int, int, int]:
     return int(responses), int(conversations), int(chats)
 
 
-def _of_database(db: sqlite3.Connection) -> Iterator[str]:
-    told = [line for (line,) in db.execute(f"PRAGMA integrity_check({_MOST})")]
-    if told != ["ok"]:
-        yield from (f"{FILE}: {line}" for line in told)
+def _check_database(db: sqlite3.Connection) -> Iterator[str]:
+    lines = [line for (line,) in db.execute(f"PRAGMA integrity_check({_MOST})")]
+    if lines != ["ok"]:
+        yield from (f"{FILE}: {line}" for line in lines)
         return
-    for query, sentence in LOST:
+    for query, sentence in INCONSISTENCIES:
         for row in db.execute(query):
             yield f"{FILE}: {sentence.format(*row)}"
     after = -1
@@ -117,7 +117,7 @@ def _of_database(db: sqlite3.Connection) -> Iterator[str]:
         for _, id, input, output, *body in rows:
             texts = {"input": b"[%b]" % (input or b""), "output": b"[%b]" % (output or b"")}
             if id is not None:
-                texts["body"] = whole(*body) or b""
+                texts["body"] = restore_body(*body) or b""
             yield from (
                 f"{FILE}: the {name} of response {id} is not JSON"
                 for name, text in texts.items()
@@ -133,12 +133,14 @@ def _is_json(text: bytes) -> bool:
     return True
 
 
-def _settled_records(path: Path) -> list[Record]:
-    """The records of a journal. One that is just being written looks damaged, so it is read again."""
+def _read_stable_records(path: Path) -> list[Record]:
+    """Reads the records of a journal. A record that is just being written looks damaged, so it reads
+    again.
+    """
     found: list[Record] = []
     for _ in range(3):
         try:
-            before, found = found, records_of(path)
+            before, found = found, read_journal(path)
         except OSError:
             return []
         damaged = [record for record in found if record.version == DAMAGED]
@@ -158,9 +160,9 @@ def _is_in_use(path: Path) -> bool:
     return False
 
 
-def _of_records(records: list[Record]) -> Iterator[str]:
+def _check_records(records: list[Record]) -> Iterator[str]:
     for record in records:
         try:
-            rows_of(record)
+            decode_rows(record)
         except ValueError as error:
             yield f"a record cannot be read: {error}"

@@ -1,8 +1,8 @@
-"""Can the clock be believed, so that what has expired by it may be removed?
+"""Checks whether the clock is right, before the store removes what has expired by it.
 
-A clock that is set forward makes everything look expired. What was stored shows that: there is a gap between
-the newest row of before and the oldest of after, or now. A gateway that nobody used for a while has the same
-gap, so one that has run for a day, and saw nobody set the clock, is believed too.
+A clock that was set forward makes everything look expired. The stored rows show that: there is a gap between
+the newest row before the change and the oldest one after it, or now. A gateway without requests has the same
+gap, so the check also trusts the clock of a process that has run for a day in which the clock was not set.
 """
 
 from __future__ import annotations
@@ -23,28 +23,30 @@ _TABLES = {
     "files": "created_at",
     "vector_stores": "last_active_at",
 }
-"""With the column that says when a row was written; later rows have later times, or nearly so."""
+"""The column with the time at which a row was written; later rows have later times, or nearly so."""
 
 
 class ClockJumped(StoreError):
-    """The clock stands so far after what was stored last that it may be wrong."""
+    """The clock is so far ahead of the last stored row that it may be wrong."""
 
 
 class ClockCheck:
-    """Made when the store is opened."""
+    """The check of one store; make it when the store is opened."""
 
     def __init__(
         self, clock: Callable[[], float] = time.time, steady: Callable[[], float] = steady_time
     ) -> None:
         self._steady = steady
-        self._opened, self._opened_at = steady(), clock()
+        self._open_file, self._opened_at = steady(), clock()
 
     def check(self, db: sqlite3.Connection, now: float) -> None:
-        """A `ClockJumped` if the clock has gone forward by more than a day since something was stored."""
-        elapsed = self._steady() - self._opened
+        """Raises `ClockJumped` if the clock has gone forward by more than a day since something was
+        stored.
+        """
+        elapsed = self._steady() - self._open_file
         if elapsed >= DAY and abs(now - self._opened_at - elapsed) < HOUR:
             return
-        around = [_around(db, table, column, now - DAY) for table, column in _TABLES.items()]
+        around = [_rows_around(db, table, column, now - DAY) for table, column in _TABLES.items()]
         before = max((before for before, _ in around if before is not None), default=None)
         if before is None:
             return
@@ -58,12 +60,12 @@ class ClockCheck:
             )
 
 
-def _around(
+def _rows_around(
     db: sqlite3.Connection, table: str, column: str, moment: float
 ) -> tuple[float | None, float | None]:
-    """When the last row before this moment was made, and the first one after it.
+    """Returns the times of the last row before this moment and of the first row after it.
 
-    Rows are made one after another, so a few of them say where that is, however many there are.
+    Keys grow with time, so a binary search finds them.
     """
     at = f"SELECT key, {column} FROM {table} WHERE key <= ? ORDER BY key DESC LIMIT 1"
     (low, high) = db.execute(

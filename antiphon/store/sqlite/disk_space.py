@@ -12,76 +12,82 @@ from pathlib import Path
 
 STEP = 1024 * 1024
 LEAST = 2 * STEP
-"""What a few removals take, also when several processes make them."""
-PATIENCE = 5.0
-"""How many seconds to wait for another process that has the reserve."""
+"""The space that a few removals need, also in several processes at once."""
+LOCK_TIMEOUT = 5.0
+"""Seconds to wait for another process that has locked the reserve."""
 
 
-def reason(error: OSError) -> str:
+def describe_os_error(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
 def make_room(file: int, start: int, end: int) -> None:
-    """Writes zeros: a part of a mapped file that the disk has no room for is a signal and not an error."""
+    """Writes zeros, because a write to a mapped file on a full disk would be a signal and not an error."""
     if os.pwrite(file, bytes(end - start), start) != end - start:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 class Reserve:
-    """A file beside the database that is there only to be cut when the disk is full. One thread uses it."""
+    """A file beside the database that takes up space, and is cut when the disk is full. One thread uses
+    it.
+    """
 
     def __init__(self, database: Path) -> None:
         self._log = database.with_name(f"{database.name}-wal")
         self._path = database.with_name(f"{database.name}-reserve")
         self._journals = f"{database.name}-journal*"
-        self._held = 0
-        self._for_start = 0
+        self._size = 0
+        self._size_for_start = 0
         self.is_whole = True
-        """Was it large enough when it was looked at last? Other threads may read this."""
+        """Was the file large enough at the last look? Other threads may read this."""
 
-    def take(self) -> bool:
-        """Makes it large enough; is it? While it is not, nothing new is to be stored.
+    def fill(self) -> bool:
+        """Makes the file large enough, and returns whether it is. While it is not, the store takes nothing
+        new.
 
-        It grows with SQLite's log: to bring that into the database, the database may have to grow as much.
+        It grows with SQLite's log: a checkpoint of the log may make the database grow by as much.
         """
-        wanted = LEAST + self._for_start + (size_of(self._log) + STEP // 2) // STEP * STEP
-        if self._held < wanted:
-            self._held = size_of(self._path)
-        if self._held < wanted:
-            with suppress(OSError), _opened(self._path) as file:
+        wanted = LEAST + self._size_for_start + (size_of(self._log) + STEP // 2) // STEP * STEP
+        if self._size < wanted:
+            self._size = size_of(self._path)
+        if self._size < wanted:
+            with suppress(OSError), _open_file(self._path) as file:
                 if _lock(file):
                     _fill(file, wanted)
-            self._held = size_of(self._path)
-        self.is_whole = self._held >= wanted
+            self._size = size_of(self._path)
+        self.is_whole = self._size >= wanted
         return self.is_whole
 
     def count_journals(self) -> None:
-        """A start will need room for as many as there were at most; those of other processes come and go."""
+        """Adds the size of the journals to the reserve, because a start makes new ones.
+
+        Journals of other processes come and go, so the largest sum counts.
+        """
         now = sum(size_of(path) for path in self._path.parent.glob(self._journals))
-        self._for_start = max(self._for_start, now)
+        self._size_for_start = max(self._size_for_start, now)
 
     @property
     def exists(self) -> bool:
         return self._path.exists()
 
     @contextmanager
-    def lent(self) -> Iterator[None]:
-        """Its room for the time being; nobody takes it back meanwhile."""
-        with _opened(self._path) as file:
+    def lend(self) -> Iterator[None]:
+        """Frees the space for the caller; no other process takes it back until the caller has finished."""
+        with _open_file(self._path) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             self.count_journals()
             os.ftruncate(file, 0)
-            self._held = 0
+            self._size = 0
             try:
                 yield
             finally:
                 fcntl.flock(file, fcntl.LOCK_UN)
-                self.take()
+                self.fill()
 
 
 def _lock(file: int) -> bool:
-    """Lock it. Another process that holds it fills the reserve, or has borrowed it: wait a while for that."""
-    deadline = time.monotonic() + PATIENCE
+    """Locks the file, and waits a while for another process that fills the reserve or has borrowed it."""
+    deadline = time.monotonic() + LOCK_TIMEOUT
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -93,7 +99,7 @@ def _lock(file: int) -> bool:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def _open_file(path: Path) -> Iterator[int]:
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         yield file
@@ -101,14 +107,14 @@ def _opened(path: Path) -> Iterator[int]:
         os.close(file)
 
 
-def free(path: Path) -> int:
-    """How many bytes the disk has left."""
+def free_bytes(path: Path) -> int:
+    """Returns the number of bytes that are free on the disk."""
     disk = os.statvfs(path)
     return disk.f_bavail * disk.f_frsize
 
 
 def _fill(file: int, wanted: int) -> None:
-    """Makes a file as large as this, or what fits of it."""
+    """Makes a file as large as this, or as large as the disk allows."""
     try:
         _allocate(file, wanted)
     except OSError:

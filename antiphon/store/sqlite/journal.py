@@ -2,9 +2,10 @@
 
 A row is safe once the kernel has it, as with SQLite's own log at synchronous = normal. While the rows of one
 file go to the database, new ones go to the other; then the first gets a new mark, which makes its rows void,
-and they are written over. The files are mapped into memory, so that a row costs no system call; their room is
-written beforehand, so that a full disk is an error and not a signal. A file whose process died has no lock
-any more: whoever finds it puts its rows into the database. How a file is laid out is in `records`.
+and new rows overwrite them. The files are mapped into memory, so that a row costs no system call; zeros are
+written there beforehand, so that a full disk is an error and not a signal. A file whose process died has no
+lock any more: another process finds it and puts its rows into the database. `journal_format` defines the
+layout.
 """
 
 from __future__ import annotations
@@ -19,45 +20,45 @@ from secrets import token_hex
 from weakref import finalize
 
 from antiphon.store.base import StoreError, StoreFull
-from antiphon.store.sqlite.disk_space import make_room, reason
+from antiphon.store.sqlite.disk_space import describe_os_error, make_room
 from antiphon.store.sqlite.journal_format import (
     END,
     START,
     VERSION,
     Record,
-    framed,
+    encode_header,
+    encode_record,
     has_rows,
     new_mark,
-    opening,
-    read,
+    read_records,
 )
 
 log = logging.getLogger(__name__)
 
 SUFFIX = "-journal2-"
 SET_ASIDE = "-set-aside-"
-"""Records that could not be brought into the database, kept for somebody to look at."""
+"""Part of the name of files with records that the database did not take, kept for an operator."""
 _ROOM = 256 * 1024
-"""How large a file is at first."""
+"""The size of a new file."""
 _LARGE = 2 * 1024 * 1024
-"""One that had to grow beyond this is cut again when it is emptied."""
+"""A file that has grown beyond this is cut to `_ROOM` when it is emptied."""
 
 
-class _Side:
-    """One of the files."""
+class _JournalFile:
+    """One of the two files of a journal."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.mark = new_mark()
         self.size = START
-        # Locked before it has its name, so that nobody takes it for one whose process died.
+        # Locked before it has its name, so that no process takes it for an abandoned one.
         hidden = path.with_name(f".{path.name}")
         self.file = os.open(hidden, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self.file, fcntl.LOCK_EX)
             make_room(self.file, 0, _ROOM)
             self.map = mmap(self.file, _ROOM)
-            self.map[:START] = opening(self.mark)
+            self.map[:START] = encode_header(self.mark)
             os.rename(hidden, path)
         except BaseException:
             hidden.unlink(missing_ok=True)
@@ -71,14 +72,14 @@ class _Side:
         before.close()
 
     def end_at(self, place: int) -> None:
-        """Makes nothing of what may stand there."""
+        """Writes the blank that ends the records."""
         self.map[place : place + len(END)] = END
 
     def empty(self) -> None:
         self.mark = new_mark()
         self.size = START
-        self.end_at(START)  # first, so that under the new mark nothing old is taken for damage
-        self.map[:START] = opening(self.mark)
+        self.end_at(START)  # first, so that no old row looks damaged under the new mark
+        self.map[:START] = encode_header(self.mark)
         if len(self.map) > _LARGE:
             self.map.close()
             os.ftruncate(self.file, _ROOM)
@@ -90,23 +91,23 @@ class _Side:
 
 
 class Journal:
-    """The two files of this process. Only the event loop's thread appends and turns."""
+    """The two files of this process. Only the event loop's thread appends rows and switches files."""
 
     def __init__(self, database: Path, *, sync: bool = False) -> None:
         self._syncs = sync
-        self._sides: list[_Side] = []
+        self._sides: list[_JournalFile] = []
         self._current = 0
         try:
             for _ in range(2):
-                self._sides.append(_Side(database.with_name(f"{database.name}{SUFFIX}{token_hex(8)}")))
+                self._sides.append(_JournalFile(database.with_name(f"{database.name}{SUFFIX}{token_hex(8)}")))
         except BaseException:
             self.close()
             raise
 
     def append(self, record: bytes, version: int = VERSION) -> None:
-        """Raises `StoreFull`, and leaves no trace, when there is no room."""
+        """Writes a record; raises `StoreFull`, and writes nothing, if there is no room."""
         side = self._sides[self._current]
-        start, data = side.size, framed(side.mark, record, version)
+        start, data = side.size, encode_record(side.mark, record, version)
         end = start + len(data)
         try:
             if end > len(side.map):
@@ -117,13 +118,17 @@ class Journal:
         except OSError as error:
             side.end_at(start)
             raise StoreFull(
-                f"The store's journal could not be written ({reason(error)}): nothing was written. "
+                f"The store's journal could not be written ({describe_os_error(error)}): "
+                "nothing was written. "
                 "Free some space, or remove stored responses with `antiphon store prune`."
             ) from error
         side.size = end - len(END)
 
-    def turn(self) -> int:
-        """Which file can be emptied once everything appended so far is in the database."""
+    def switch_files(self) -> int:
+        """Appends to the other file from now on, if that is empty.
+
+        Returns the file that can be emptied once everything appended so far is in the database.
+        """
         other = 1 - self._current
         if self._sides[other].size == START:
             self._current, other = other, self._current
@@ -132,11 +137,13 @@ class Journal:
     def empty(self, side: int) -> None:
         self._sides[side].empty()
 
-    def others(self) -> dict[Path, bytes]:
-        """The files of other processes that hold rows, with what changes when one is emptied."""
+    def files_of_others(self) -> dict[Path, bytes]:
+        """Returns the files of other processes that hold rows, with bytes that change when a file is
+        emptied.
+        """
         mine = [side.path for side in self._sides]
         found: dict[Path, bytes] = {}
-        for path in journals(mine[0]):
+        for path in find_journals(mine[0]):
             if path not in mine:
                 try:
                     with path.open("rb") as file:
@@ -149,61 +156,61 @@ class Journal:
         return found
 
     def close(self) -> None:
-        """Takes away what is empty; rows that never reached the database stay for the next process."""
+        """Removes empty files; rows that never reached the database stay for the next process."""
         for side in self._sides:
             if side.size == START:
                 side.path.unlink(missing_ok=True)
             side.close()
 
 
-def journals(database: Path) -> list[Path]:
-    """Every journal beside this database, or beside this journal of it."""
+def find_journals(database: Path) -> list[Path]:
+    """Returns every journal beside this database, or beside this journal of it."""
     name = database.name.partition(SUFFIX)[0]
     return sorted(database.parent.glob(f"{name}{SUFFIX}*"))
 
 
-def set_aside(database: Path) -> list[Path]:
-    """Every file of records that could not be brought into this database."""
+def find_set_aside(database: Path) -> list[Path]:
+    """Returns every file with records that this database did not take."""
     return sorted(database.parent.glob(f"{database.name}{SET_ASIDE}*"))
 
 
-def records_of(path: Path) -> list[Record]:
-    return list(read(path.read_bytes()))
+def read_journal(path: Path) -> list[Record]:
+    return list(read_records(path.read_bytes()))
 
 
-class Abandoned:
-    """A journal whose process is gone, held until it is `done`, or nothing refers to it any more."""
+class AbandonedJournal:
+    """A journal whose process has died, locked until `finish` or `release`, or until nothing refers to it."""
 
     def __init__(self, path: Path, file: int) -> None:
         self.path = path
-        # Closes it once, whoever asks for that first: the number may be that of another file afterwards.
+        # Closes the file only once: its number may be that of another file afterwards.
         self._close = finalize(self, os.close, file)
         self._bad: list[tuple[Record, str]] = []
 
     def records(self) -> list[Record]:
         self._bad.clear()
-        return records_of(self.path)
+        return read_journal(self.path)
 
     def set_aside(self, record: Record, why: str) -> None:
-        """Keeps this record when the journal is done."""
+        """Keeps this record in a file of its own when the journal is finished."""
         self._bad.append((record, why))
 
-    def done(self) -> None:
+    def finish(self) -> None:
         if self._bad:
             self._keep()
         self.path.unlink(missing_ok=True)
         self.release()
 
     def release(self) -> None:
-        """Leaves the journal to whoever comes next."""
+        """Unlocks the journal, so that another process can recover it."""
         self._close()
 
     def _keep(self) -> None:
         name, _, rest = self.path.name.partition(SUFFIX)
         kept = self.path.with_name(f"{name}{SET_ASIDE}{rest}")
         mark = new_mark()
-        data = opening(mark) + b"".join(
-            framed(mark, record.data, record.version)[: -len(END)] for record, _ in self._bad
+        data = encode_header(mark) + b"".join(
+            encode_record(mark, record.data, record.version)[: -len(END)] for record, _ in self._bad
         )
         try:
             file = os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -216,9 +223,9 @@ class Abandoned:
             log.error("a record of the store's journal is set aside in %s: %s", kept.name, why)
 
 
-def abandoned(database: Path) -> list[Abandoned]:
-    found: list[Abandoned] = []
-    for path in journals(database):
+def find_abandoned(database: Path) -> list[AbandonedJournal]:
+    found: list[AbandonedJournal] = []
+    for path in find_journals(database):
         try:
             file = os.open(path, os.O_RDWR)
         except OSError:
@@ -226,23 +233,25 @@ def abandoned(database: Path) -> list[Abandoned]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if path.exists():
-                found.append(Abandoned(path, file))
+                found.append(AbandonedJournal(path, file))
                 continue
         except BlockingIOError:
             pass
         except OSError as error:
-            raise StoreError(f"The store's journal {path.name} cannot be locked ({reason(error)}).") from None
+            raise StoreError(
+                f"The store's journal {path.name} cannot be locked ({describe_os_error(error)})."
+            ) from None
         os.close(file)
     return found
 
 
 def is_in_use(database: Path) -> bool:
-    """Has a process that lives this database open? Each keeps a lock on its journals."""
-    for path in journals(database):
+    """Has a living process this database open? Each process keeps a lock on its journals."""
+    for path in find_journals(database):
         try:
             file = os.open(path, os.O_RDONLY)
         except OSError:
-            continue  # its process has just taken it away
+            continue  # its process has just removed it
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -252,6 +261,6 @@ def is_in_use(database: Path) -> bool:
     return False
 
 
-def finish(journals: Iterable[Abandoned]) -> None:
-    for journal in journals:
-        journal.done()
+def finish_all(find_journals: Iterable[AbandonedJournal]) -> None:
+    for journal in find_journals:
+        journal.finish()

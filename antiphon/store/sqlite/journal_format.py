@@ -3,9 +3,9 @@
     mark, checksum | mark, checksum | record | record | … | blank
     record: mark, version of the row, length, checksum, the row
 
-The mark is eight random bytes, and new each time the file is emptied. So a record of an earlier round is not
-taken for a new one; after damage the next record is where the mark is found next; and since nobody outside
-knows the mark, no text in a row can look like a record.
+The mark is eight random bytes, and new each time the file is emptied. So a record from before is not taken
+for a new one; after damage the next record begins at the next mark; and since no client knows the mark, no
+text in a row can look like a record.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import NamedTuple
 from zlib import crc32
 
 VERSION = 1
-"""Of the rows that are written now."""
+"""The version of the rows that are written now."""
 SETTLED = 0x40
 """Added to the version of a row that has settlements with it."""
 DAMAGED = 255
-"""Instead of a version: bytes that are no record, or not a whole one."""
+"""Stands for a version where bytes are no record, or not a whole one."""
 
 _OPENING = Struct(">8sI")
 _HEAD = Struct(">8sBII")
@@ -39,23 +39,23 @@ def new_mark() -> bytes:
     return os.urandom(8)
 
 
-def opening(mark: bytes) -> bytes:
-    """Twice, so that one damaged byte does not make all records void."""
+def encode_header(mark: bytes) -> bytes:
+    """Encodes the header twice, so that one damaged byte does not make all records void."""
     return 2 * _OPENING.pack(mark, crc32(mark))
 
 
-def framed(mark: bytes, data: bytes, version: int = VERSION) -> bytes:
-    """A record, and the blank that ends the file if no other follows."""
+def encode_record(mark: bytes, data: bytes, version: int = VERSION) -> bytes:
+    """Encodes a record, and the blank that ends the file if no other record follows."""
     return _HEAD.pack(mark, version, len(data), crc32(data, version)) + data + END
 
 
 def has_rows(start: bytes) -> bool:
-    """Does a file that begins like this hold anything?"""
+    """Does a file that begins with these bytes hold a record?"""
     return not _is_blank(start[START:])
 
 
-def read(file: bytes) -> Iterator[Record]:
-    """Every record of a journal, and in their place the bytes of those that are damaged."""
+def read_records(file: bytes) -> Iterator[Record]:
+    """Yields every record of a journal; a damaged one comes as its bytes, with `DAMAGED` as its version."""
     mark = _mark(file)
     if mark is None:
         if left := file.rstrip(b"\0"):
@@ -98,7 +98,7 @@ def _record(file: bytes, at: int, mark: bytes) -> Record | None:
 
 
 def _is_blank(head: bytes) -> bool:
-    """Also when one byte of it was damaged."""
+    """Is this the blank after the last record? One damaged byte is allowed."""
     return len(head) - head.count(0) <= 1
 
 

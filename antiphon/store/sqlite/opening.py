@@ -1,4 +1,4 @@
-"""How the embedded store is opened: its connections, what was left by processes that died, and its files."""
+"""Opens the embedded store: its connections, its files, and the journals of processes that died."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import Literal
 from antiphon.store.base import StoreBusy, StoreError, StoreFull
 from antiphon.store.folder import make_folder
 from antiphon.store.sqlite.backend import prepare_index
-from antiphon.store.sqlite.backlog import adopt
-from antiphon.store.sqlite.disk_space import Reserve, make_room, reason
-from antiphon.store.sqlite.journal import Journal, abandoned, finish
+from antiphon.store.sqlite.backlog import insert_abandoned
+from antiphon.store.sqlite.disk_space import Reserve, describe_os_error, make_room
+from antiphon.store.sqlite.journal import Journal, find_abandoned, finish_all
 from antiphon.store.sqlite.responses import new_key
 from antiphon.store.sqlite.schema import migrate
 from antiphon.store.sqlite.writer import explain
@@ -27,11 +27,13 @@ log = logging.getLogger(__name__)
 FILE = "antiphon.db"
 READERS = 2
 BUSY_TIMEOUT = 5.0
-"""How many seconds to wait for another process that holds the database."""
+"""Seconds to wait for another process that has locked the database."""
 
 
 class DeletionCounter:
-    """Eight bytes beside the database, shared by all its processes, that change when something is deleted."""
+    """Eight bytes beside the database, shared by all processes, that change when a process deletes
+    something.
+    """
 
     def __init__(self, path: Path) -> None:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -54,12 +56,12 @@ def connect(path: Path, synchronous: Literal["normal", "full"], max_bytes: int |
     db.create_function("new_key", 0, new_key)
     try:
         db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        use_log(db, time.monotonic() + BUSY_TIMEOUT)
+        enable_wal(db, time.monotonic() + BUSY_TIMEOUT)
         db.execute(f"PRAGMA synchronous = {synchronous}")
         # 16 MB of log between checkpoints: a quarter less CPU for each save than with SQLite's default of 4.
         db.execute("PRAGMA wal_autocheckpoint = 4000")
         db.execute("PRAGMA journal_size_limit = 67108864")
-        # What a statement may have to undo is kept in memory, not in a file that is made for each group.
+        # Temporary data of a statement is kept in memory, not in a file that is made for each group.
         db.execute("PRAGMA temp_store = MEMORY")
         if max_bytes is not None:
             (page,) = db.execute("PRAGMA page_size").fetchone()
@@ -70,8 +72,10 @@ def connect(path: Path, synchronous: Literal["normal", "full"], max_bytes: int |
     return db
 
 
-def use_log(db: sqlite3.Connection, deadline: float) -> None:
-    """Waits while another opens the same new database: here SQLite itself gives up at once."""
+def enable_wal(db: sqlite3.Connection, deadline: float) -> None:
+    """Switches to SQLite's log, and waits while another process does so: here SQLite itself gives up at
+    once.
+    """
     while True:
         try:
             db.execute("PRAGMA journal_mode = WAL")
@@ -82,29 +86,29 @@ def use_log(db: sqlite3.Connection, deadline: float) -> None:
         time.sleep(0.005)
 
 
-def take_over(db: sqlite3.Connection, path: Path) -> None:
-    """Finish what processes that died have left in their journals."""
-    left = abandoned(path)
+def recover_journals(db: sqlite3.Connection, path: Path) -> None:
+    """Puts the rows that processes left in their journals when they died into the database."""
+    left = find_abandoned(path)
     if not left:
         return
     db.execute("BEGIN IMMEDIATE")
     try:
-        adopt(db, left)
+        insert_abandoned(db, left)
         db.execute("COMMIT")
     except BaseException:
         db.rollback()
         for journal in left:
             journal.release()
         raise
-    finish(left)
+    finish_all(left)
 
 
 Prepared = tuple[list[sqlite3.Connection], DeletionCounter, Journal, Reserve]
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
-    """How a store is opened, in a thread."""
+class StoreOpener:
+    """Opens a store, in a thread."""
 
     path: Path
     synchronous: Literal["normal", "full"]
@@ -119,29 +123,29 @@ class Opening:
             except (sqlite3.OperationalError, OSError) as error:
                 if not reserve.exists or isinstance(explain(error), StoreBusy):
                     raise
-                with reserve.lent():
+                with reserve.lend():
                     prepared = self._open(is_last=True)
         except (sqlite3.Error, OSError, StoreError) as error:
-            why = reason(error) if isinstance(error, OSError) else explain(error)
+            why = describe_os_error(error) if isinstance(error, OSError) else explain(error)
             kind = StoreFull if isinstance(why, StoreFull) else StoreError
             raise kind(f"The store {self.path} cannot be opened. {why}") from error
         reserve.count_journals()
-        if not reserve.take():
+        if not reserve.fill():
             log.warning("the disk of the store %s is nearly full: nothing new is stored", self.path)
         return *prepared, reserve
 
     def _open(self, is_last: bool) -> tuple[list[sqlite3.Connection], DeletionCounter, Journal]:
         connections: list[sqlite3.Connection] = []
         try:
-            # SQLite gives the files it adds the mode of this one. Only a new one is opened here: closing
-            # it would take away the locks of whoever else has it open in this process.
+            # SQLite gives the files that it adds the mode of this one. Only a new file is opened here:
+            # closing an existing one would release the locks of other stores in this process.
             with suppress(FileExistsError):
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
             for _ in range(1 + READERS):
                 connections.append(connect(self.path, self.synchronous, self.max_bytes))
             migrate(connections[0])
             prepare_index(connections[0])
-            self._take_over(connections[0], is_last)
+            self._recover_journals(connections[0], is_last)
             deletions = DeletionCounter(self.path.with_name(f"{FILE}-cell"))
             return connections, deletions, Journal(self.path, sync=self.synchronous == "full")
         except BaseException:
@@ -149,9 +153,9 @@ class Opening:
                 db.close()
             raise
 
-    def _take_over(self, db: sqlite3.Connection, is_last: bool) -> None:
+    def _recover_journals(self, db: sqlite3.Connection, is_last: bool) -> None:
         try:
-            take_over(db, self.path)
+            recover_journals(db, self.path)
         except sqlite3.OperationalError as error:
             if not is_last or not isinstance(explain(error), StoreFull):
                 raise

@@ -29,7 +29,7 @@ from antiphon.store.base import (
     StoredResponse,
     fragment,
 )
-from antiphon.store.bodies import BODY, item_in, splice, whole
+from antiphon.store.bodies import BODY, cut_output, find_item, restore_body
 from antiphon.store.records import chats, conversations, settlements
 from antiphon.store.records.short_lived import keep_key
 from antiphon.store.sqlite.backend import carry_out
@@ -40,7 +40,7 @@ COLUMNS = (
     "key, id, tenant, chain, position, status, model, created_at, expires_at, background, owner, "
     "items, input, output, body, spliced"
 )
-# The same, where a row says in another way that there is no value.
+# The same columns, with the values that stand for NULL in a row.
 VALUES = (
     "key, id, tenant, chain, position, status, model, created_at, nullif(expires_at, -1), background, "
     "nullif(owner, ''), items, nullif(input, x''), nullif(output, x''), body, nullif(spliced, -1)"
@@ -80,7 +80,7 @@ ITEM = """
 
 
 def new_key() -> int:
-    """A row key made without asking the database; it grows with time, so that rows are appended."""
+    """Makes a row key without a query; keys grow with time, so that rows are appended."""
     return (time.time_ns() // 1000) << 10 | chance.getrandbits(10)
 
 
@@ -88,34 +88,34 @@ _encode = msgspec.json.Encoder().encode
 _ids = msgspec.json.Decoder(list[str]).decode
 
 
-def encoded(ids: Sequence[str]) -> str:
+def encode_ids(ids: Sequence[str]) -> str:
     return _encode(ids).decode()
 
 
 class Plan(Struct, frozen=True, gc=False):
-    """A response ready to be written: everything that can be worked out before the transaction.
+    """A response ready to be written, with everything that is computed before the transaction.
 
-    `wish` is the place that it takes unless something stands in the way: right after the previous response.
+    `wanted_place` is right after the previous response; if that place is taken, the response begins a branch.
     """
 
     response: NewResponse
-    wish: ItemPosition
+    wanted_place: ItemPosition
     row: Row
 
 
 def plan(new: NewResponse) -> Plan:
     key, previous, output = new_key(), new.previous, new.output
     if previous is None or previous.place is None:
-        wish, follows = ItemPosition(key, 0), ""
+        place, follows = ItemPosition(key, 0), ""
     else:
-        wish, follows = ItemPosition(previous.place.chain, previous.place.position + 1), previous.response
-    body, spliced = splice(new.body, output)
+        place, follows = ItemPosition(previous.place.chain, previous.place.position + 1), previous.response
+    body, spliced = cut_output(new.body, output)
     row = (
         key,
         new.id,
         new.tenant,
-        wish.chain,
-        wish.position,
+        place.chain,
+        place.position,
         new.status,
         new.model,
         new.created_at,
@@ -123,17 +123,19 @@ def plan(new: NewResponse) -> Plan:
         1 if new.background else 0,
         new.owner or "",
         _encode(new.names).decode(),
-        _blob(new.input),
-        _blob(output),
+        _to_bindable(new.input),
+        _to_bindable(output),
         body,
         spliced,
         follows,
     )
-    return Plan(new, wish, row)
+    return Plan(new, place, row)
 
 
-def _blob(data: bytes) -> bytes | bytearray:
-    """To copy a large one takes longer than looking for an adapter."""
+def _to_bindable(data: bytes) -> bytes | bytearray:
+    """Converts bytes to a type that needs no adapter, unless copying them would take longer than the
+    adapter.
+    """
     return data if len(data) > LARGE else bytearray(data)
 
 
@@ -142,10 +144,11 @@ def size_for(count: int) -> int:
 
 
 @cache
-def insertion(rows: int, follow: bool) -> str:
-    """Blank rows stay out; a row that follows another goes in only while that one is still in its place.
+def insert_statement(rows: int, follow: bool) -> str:
+    """Returns the statement that inserts rows; it skips blank rows.
 
-    To look for it while rows go in, SQLite sets them all aside first: so only where some do follow.
+    With `follow` it inserts a row that follows another only while that one is still in its place. SQLite then
+    copies all rows first, so this is only for groups in which a row follows another.
     """
     values = ", ".join([f"({', '.join('?' * WIDTH)})"] * rows)
     statement = f"""
@@ -164,19 +167,19 @@ def insertion(rows: int, follow: bool) -> str:
 
 
 @cache
-def naming(items: int) -> str:
+def name_items_statement(items: int) -> str:
     values = ", ".join(["(?, ?)"] * items)
     return f"INSERT OR IGNORE INTO items (id, response) VALUES {values}"
 
 
 def insert(db: sqlite3.Connection, rows: Sequence[Row]) -> list[Row]:
-    """Writes rows and the names of their items; returns the rows that did not get their place."""
+    """Inserts rows and the ids of their items; returns the rows that did not get their place."""
     follow = any(row[-1] for row in rows)
     size = size_for(len(rows))
     values = list(itertools.chain.from_iterable(rows))
     values += _BLANK * (size - len(rows))
     left: list[Row] = []
-    if db.execute(insertion(size, follow), values).rowcount != len(rows):
+    if db.execute(insert_statement(size, follow), values).rowcount != len(rows):
         found = "SELECT 1 FROM responses WHERE key = ? AND id IS ?"
         left = [row for row in rows if db.execute(found, row[:2]).fetchone() is None]
         rows = [row for row in rows if row not in left]
@@ -184,25 +187,25 @@ def insert(db: sqlite3.Connection, rows: Sequence[Row]) -> list[Row]:
     for at in range(0, len(names), 2 * MOST):
         some = names[at : at + 2 * MOST]
         size = size_for(len(some) // 2)
-        # The last name, repeated, is ignored.
-        db.execute(naming(size), some + some[-2:] * (size - len(some) // 2))
+        # The statement ignores the repeated last id.
+        db.execute(name_items_statement(size), some + some[-2:] * (size - len(some) // 2))
     return left
 
 
 def insert_plain(db: sqlite3.Connection, plans: Sequence[Plan]) -> list[Plan]:
-    """Writes plain plans in one statement; returns those that did not get the place they wished for."""
+    """Inserts plain plans with one statement; returns the plans that did not get the place they want."""
     left = insert(db, [plan.row for plan in plans])
     return [plan for plan in plans if plan.row in left] if left else []
 
 
 def insert_branch(db: sqlite3.Connection, plan: Plan) -> ItemPosition:
-    """Writes a response that begins a chain of its own, with a copy of its context."""
+    """Inserts a response that begins a chain of its own, with a copy of its context."""
     previous = plan.response.previous
     return _insert_branch(db, plan.row, previous.fragments() if previous else None)
 
 
 def insert_again(db: sqlite3.Connection, row: Row) -> None:
-    """Writes a row that was meant to be written before, if it was not, on what is stored of its beginning."""
+    """Inserts a row of a journal, if it is not stored yet, on the context that is stored now."""
     if not insert(db, [row]) or db.execute("SELECT 1 FROM responses WHERE id = ?", (row[1],)).fetchone():
         return
     previous = context(db, row[2], row[-1]) if row[-1] else None
@@ -215,7 +218,7 @@ def _insert_branch(db: sqlite3.Connection, row: Row, before: Sequence[bytes] | N
     position = 0 if before is None else 1
     rows: list[Row] = [(chain, id, tenant, chain, position, status, model, created_at, *rest, "")]
     if before is not None:
-        # The row that begins a branch: everything said before, in one piece.
+        # The row that begins a branch: the whole context before it, as one fragment.
         facts = (status, "", created_at, -1, 0, "", "[]", fragment(before))
         rows.insert(0, (new_key(), None, tenant, chain, 0, *facts, b"", None, -1, ""))
     if insert(db, rows):
@@ -224,46 +227,48 @@ def _insert_branch(db: sqlite3.Connection, row: Row, before: Sequence[bytes] | N
 
 
 def insert_one(db: sqlite3.Connection, plan: Plan) -> ItemPosition:
-    """Writes a response by itself, into its conversation and its chat if it joins them."""
-    place = plan.wish
+    """Inserts one response, and adds it to its conversation and its chat, if it has them."""
+    place = plan.wanted_place
     if not place.position or insert_plain(db, [plan]):
         place = insert_branch(db, plan)
     new = plan.response
     if new.dialect is not None or new.job is not None:
         db.execute("UPDATE responses SET dialect = ?, job = ? WHERE id = ?", (new.dialect, new.job, new.id))
     if new.append is not None:
-        carry_out(db, conversations.join(new.tenant, new.id, new.append))
+        carry_out(db, conversations.add_response(new.tenant, new.id, new.append))
     if new.claim is not None:
         carry_out(db, keep_key(new.claim, new.id))
     if new.chat is not None:
         previous = new.previous.response if new.previous else None
-        carry_out(db, chats.join(new.tenant, new.id, previous, new.chat))
+        carry_out(db, chats.add_response(new.tenant, new.id, previous, new.chat))
     if new.settlements:
         carry_out(db, settlements.add(new.settlements))
     return place
 
 
-def stored(row: Row) -> StoredResponse:
+def to_stored_response(row: Row) -> StoredResponse:
     id, tenant, status, model, created, expires, background, owner, cancel, last, dialect, attempt, *body = (
         row
     )
     times, running = (created, expires, bool(background)), (owner, bool(cancel), last)
-    return StoredResponse(id, tenant, status, model, *times, *running, dialect, whole(*body), attempt)
+    return StoredResponse(id, tenant, status, model, *times, *running, dialect, restore_body(*body), attempt)
 
 
 def get(db: sqlite3.Connection, tenant: str, id: str) -> StoredResponse | None:
     row = db.execute(STORED + "WHERE id = ? AND tenant = ?", (id, tenant)).fetchone()
-    return None if row is None else stored(row)
+    return None if row is None else to_stored_response(row)
 
 
 def context(db: sqlite3.Connection, tenant: str, id: str) -> Context | None:
-    """The context of a response. It has no place when it may still change: its continuation copies it."""
+    """Reads the context of a response. A context that may still change has no place: a continuation copies
+    it.
+    """
     row = db.execute(CONTEXT, (id, tenant)).fetchone()
     if row is None:
         return None
     status, model, created, chain, position, input, output, conversation, start, before = row
     if conversation is not None:
-        before = carry_out(db, conversations.beginning(conversation, start))
+        before = carry_out(db, conversations.read_beginning(conversation, start))
     final = conversation is None and status not in RUNNING
     place = ItemPosition(chain, position) if final else None
     fragments = ((before,) if before else (), input or b"", output or b"")
@@ -274,7 +279,7 @@ def find_items(db: sqlite3.Connection, tenant: str, ids: Sequence[str]) -> dict[
     found: dict[str, bytes] = {}
     for id in ids:
         row = db.execute(ITEM, (id, tenant)).fetchone()
-        data = item_in(row, id) if row else carry_out(db, conversations.find_item(tenant, id))
+        data = find_item(row, id) if row else carry_out(db, conversations.find_item(tenant, id))
         if data is not None:
             found[id] = data
     return found

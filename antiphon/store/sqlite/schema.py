@@ -66,7 +66,7 @@ FIRST: Migration = (
     END
     """,
     "CREATE TABLE owners (id TEXT PRIMARY KEY, heartbeat REAL NOT NULL) WITHOUT ROWID",
-    # What is searched: what was said in a response, under its key; the title of a chat, under minus its key.
+    # The searched texts: the messages of a response under its key, the title of a chat under minus its key.
     "CREATE TABLE chat_texts (key INTEGER PRIMARY KEY, chat INTEGER NOT NULL, text TEXT NOT NULL)",
     "CREATE INDEX chat_texts_chat ON chat_texts (chat)",
     # Each tenant with chunks has an index of FTS5 of its own, `chunk_search_KEY`, with the texts in it.

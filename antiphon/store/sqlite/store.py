@@ -1,7 +1,7 @@
 """The embedded store: one SQLite file in WAL mode, one writer thread, two readers, a cache of contexts.
 
-Small new responses go through the backlog. Whatever else is asked waits until the backlog is empty, so that
-everyone in this process sees what was saved; another process may have to wait for a moment.
+Small new responses go through the backlog. Every other call waits until the backlog is empty, so that callers
+in this process see all saved responses; another process may have to wait for a moment.
 """
 
 from __future__ import annotations
@@ -38,33 +38,33 @@ from antiphon.store.records import conversations, retention
 from antiphon.store.records.retention import prune_portion
 from antiphon.store.sqlite import background, responses
 from antiphon.store.sqlite.backend import carry_out
-from antiphon.store.sqlite.backlog import SHARED, SOON, Backlog, adopt
+from antiphon.store.sqlite.backlog import FLUSH_DELAY, SHARED_FLUSH_DELAY, Backlog, insert_abandoned
 from antiphon.store.sqlite.clock_check import ClockCheck
 from antiphon.store.sqlite.disk_space import Reserve
-from antiphon.store.sqlite.journal import Journal, abandoned, finish
-from antiphon.store.sqlite.opening import FILE, DeletionCounter, Opening, Prepared
-from antiphon.store.sqlite.writer import Lane, Queue, WriteJob, WriterThread, shrink
+from antiphon.store.sqlite.journal import Journal, find_abandoned, finish_all
+from antiphon.store.sqlite.opening import FILE, DeletionCounter, Prepared, StoreOpener
+from antiphon.store.sqlite.writer import ConnectionThread, Queue, WriteJob, WriterThread, release_pages
 from antiphon.store.statements import Steps, one
-from antiphon.store.store import Store, Way
+from antiphon.store.store import Access, Store
 
 T = TypeVar("T")
 
-# How long a look waits for another process to bring its rows into the database.
-PATIENCE = 1.0
-# How long a follower waits for what this process writes, before it looks for what another may have written.
-POLL = 0.1
+# Seconds that a read waits for another process to write its rows into the database.
+OTHERS_TIMEOUT = 1.0
+# Seconds after which a follower reads the log for events of another process.
+POLL_INTERVAL = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What was read of a conversation: until something is taken out of it, only what follows must be read."""
+class CachedConversation:
+    """The items of a conversation read so far: until an item is deleted, only the later ones must be read."""
 
     tail: conversations.Tail
     fragments: tuple[bytes, ...]
 
 
-def _put_away(preparing: asyncio.Future[Prepared]) -> None:
-    """Closes what was opened for somebody who has gone."""
+def _close_prepared(preparing: asyncio.Future[Prepared]) -> None:
+    """Closes a store that was opened for a cancelled caller."""
     if not preparing.cancelled() and preparing.exception() is None:
         connections, _, journal, _ = preparing.result()
         for db in connections:
@@ -85,9 +85,9 @@ class SqliteStore(Store):
         journal: Journal,
         reserve: Reserve,
         cache_bytes: int,
-        soon: float,
+        delay: float,
     ) -> None:
-        self.changes = Changes(POLL)
+        self.changes = Changes(POLL_INTERVAL)
         self.work_queue = None
         self.clock = time.time
         self._clock_check = ClockCheck()
@@ -95,21 +95,22 @@ class SqliteStore(Store):
         self._journal = journal
         self._reserve = reserve
         self._deletions = deletions
-        self._seen = deletions.read()
+        self._seen_generation = deletions.read()
         self._contexts = ContextCache(cache_bytes // 2)
-        self._conversations: Cache[Known] = Cache(cache_bytes // 2)
+        self._conversations: Cache[CachedConversation] = Cache(cache_bytes // 2)
         self._reads: Queue = SimpleQueue()
         self._writes: Queue = SimpleQueue()
-        self._held: list[WriteJob] = []  # writes that the writer has not been given yet
+        self._unsent: list[WriteJob] = []  # writes that the writer has not been given yet
         self._writer = WriterThread("antiphon-store-writer", connections[0], self._writes, reserve)
         self._readers = [
-            Lane(f"antiphon-store-reader-{n}", db, self._reads) for n, db in enumerate(connections[1:], 1)
+            ConnectionThread(f"antiphon-store-reader-{n}", db, self._reads)
+            for n, db in enumerate(connections[1:], 1)
         ]
         self._loop = asyncio.get_running_loop()
         self._done: asyncio.Future[None] = self._loop.create_future()
         self._done.set_result(None)
         self._closed = False
-        self._backlog = Backlog(journal, self._submit, lambda: reserve.is_whole, soon)
+        self._backlog = Backlog(journal, self._submit, lambda: reserve.is_whole, delay)
         for lane in (self._writer, *self._readers):
             lane.start()
 
@@ -123,22 +124,23 @@ class SqliteStore(Store):
         max_bytes: int | None = None,
         alone: bool = False,
     ) -> SqliteStore:
-        """Opens the store in a folder, made or migrated as needed; `max_bytes` is how large it may grow.
+        """Opens the store in a folder, made or migrated as needed; `max_bytes` limits its size.
 
-        Who is `alone` with it lets more come together before the database gets it.
+        With `alone` no other process uses the store, so that it can collect more before it writes to the
+        database.
         """
-        opening = Opening(folder / FILE, synchronous, max_bytes)
+        opening = StoreOpener(folder / FILE, synchronous, max_bytes)
         preparing = asyncio.get_running_loop().run_in_executor(None, opening.prepare)
         try:
             prepared = await asyncio.shield(preparing)
         except asyncio.CancelledError:
-            preparing.add_done_callback(_put_away)
+            preparing.add_done_callback(_close_prepared)
             await asyncio.wait([preparing])
             raise
-        return cls(opening.path, *prepared, cache_bytes, SOON if alone else SHARED)
+        return cls(opening.path, *prepared, cache_bytes, FLUSH_DELAY if alone else SHARED_FLUSH_DELAY)
 
     async def close(self) -> None:
-        """Finishes what is under way and closes the database; closing twice does nothing more."""
+        """Finishes the calls under way and closes the database; a second call does nothing more."""
         lanes = (self._writer, *self._readers)
         if not self._closed:
             self._closed = True
@@ -150,8 +152,8 @@ class SqliteStore(Store):
         await asyncio.gather(*[asyncio.shield(lane.ended) for lane in lanes])
         for lane in lanes:
             lane.join()
-        # What was removed at the end has made room, and the next start will need it.
-        await asyncio.to_thread(self._reserve.take)
+        # The last removals have made room, which the next start will need.
+        await asyncio.to_thread(self._reserve.fill)
 
     @property
     def stats(self) -> Stats:
@@ -180,17 +182,17 @@ class SqliteStore(Store):
         then: Callable[[], None] | None = None,
         is_needed: bool = False,
     ) -> asyncio.Future[T]:
-        """Writes of one turn of the event loop are handed over together, so that they are one group."""
+        """Queues a write; the writer gets all writes of one turn of the event loop together, as one group."""
         future: asyncio.Future[T] = self._loop.create_future()
-        if not self._held:
+        if not self._unsent:
             self._loop.call_soon(self._hand_over)
-        self._held.append(WriteJob(future, work, then, is_needed))
+        self._unsent.append(WriteJob(future, work, then, is_needed))
         return future
 
     def _hand_over(self) -> None:
-        for job in self._held:
+        for job in self._unsent:
             self._writes.put(job)
-        self._held.clear()
+        self._unsent.clear()
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         self._check_open()
@@ -198,38 +200,40 @@ class SqliteStore(Store):
         self._reads.put(WriteJob(future, work))
         return await future
 
-    async def _find(self, work: Callable[[sqlite3.Connection], T], missing: Callable[[T], bool]) -> T:
-        """Reads what may still be on its way into the database, from here or from another process."""
-        trouble: StoreError | None = None
+    async def _read_flushed(self, work: Callable[[sqlite3.Connection], T], missing: Callable[[T], bool]) -> T:
+        """Reads a value that may not be in the database yet, after this process and the others have written
+        it.
+        """
+        failure: StoreError | None = None
         try:
-            await self._backlog.settled()
+            await self._backlog.flush()
         except StoreError as error:
-            trouble = error
+            failure = error
         found = await self._read(work)
         if missing(found):
-            if trouble is not None:
-                raise trouble
-            # Also when nobody has anything left: they may just have brought it in.
-            await self._others_settled()
+            if failure is not None:
+                raise failure
+            # Also when no process has rows left: one may have written them just now.
+            await self._wait_for_other_processes()
             found = await self._read(work)
         return found
 
-    async def _all_settled(self) -> None:
-        await self._backlog.settled()
-        await self._others_settled()
+    async def _flush_everywhere(self) -> None:
+        await self._backlog.flush()
+        await self._wait_for_other_processes()
 
-    async def _others_settled(self) -> None:
-        waiting = await asyncio.to_thread(self._journal.others)
-        deadline = self._loop.time() + PATIENCE
+    async def _wait_for_other_processes(self) -> None:
+        waiting = await asyncio.to_thread(self._journal.files_of_others)
+        deadline = self._loop.time() + OTHERS_TIMEOUT
         while waiting and self._loop.time() < deadline:
-            await asyncio.sleep(SHARED / 5)
-            now = await asyncio.to_thread(self._journal.others)
+            await asyncio.sleep(SHARED_FLUSH_DELAY / 5)
+            now = await asyncio.to_thread(self._journal.files_of_others)
             waiting = {path: count for path, count in waiting.items() if now.get(path) == count}
         if waiting:
-            # Nobody empties them: their process may have died.
-            left = await asyncio.to_thread(abandoned, self._path)
+            # No process empties them: theirs may have died.
+            left = await asyncio.to_thread(find_abandoned, self._path)
             try:
-                await self._submit(lambda db: adopt(db, left), partial(finish, left))
+                await self._submit(lambda db: insert_abandoned(db, left), partial(finish_all, left))
             except StoreError:
                 for journal in left:
                     journal.release()
@@ -239,45 +243,49 @@ class SqliteStore(Store):
         self, work: Callable[[sqlite3.Connection], T], then: Callable[[], None] | None = None
     ) -> T:
         self._check_open()
-        if not self._backlog.begin():
-            await self._backlog.settled()
+        if not self._backlog.start_writing():
+            await self._backlog.flush()
         return await self._submit(work, then)
 
     async def _remove(
         self, work: Callable[[sqlite3.Connection], T], then: Callable[[], None] | None = None
     ) -> T:
-        """Writes what must be possible on a full disk: what removes, and what keeps work alive."""
+        """Carries out a write that must be possible on a full disk: it removes rows, or keeps running work
+        alive.
+        """
         self._check_open()
-        if not self._backlog.begin():
+        if not self._backlog.start_writing():
             with suppress(StoreFull):
-                await self._backlog.settled()
+                await self._backlog.flush()
         return await self._submit(work, then, is_needed=True)
 
-    def _generation(self) -> bytes:
-        """Drops the cached contexts if anything was deleted since, here or in another process."""
+    def _refresh_contexts(self) -> bytes:
+        """Drops the cached contexts if a process has deleted something since, and returns the counter's
+        value.
+        """
         generation = self._deletions.read()
-        if generation != self._seen:
+        if generation != self._seen_generation:
             self._contexts.clear()
-            self._seen = generation
+            self._seen_generation = generation
         return generation
 
     def save(self, response: NewResponse) -> Awaitable[None]:
         if (response.status in RUNNING) != (response.owner is not None):
             raise ValueError("a response has an owner exactly as long as it is queued or in_progress")
-        if self._closed or not self._backlog.takes(response):
-            return self._save_itself(response)
+        if self._closed or not self._backlog.accepts(response):
+            return self._save_directly(response)
         if (response.tenant, response.id) in self._contexts:
             raise StoreConflict(f"A response with the id {response.id!r} is already stored.")
         plan = responses.plan(response)
         self._backlog.add(plan)
-        self._contexts.remember(response, plan.wish)
+        self._contexts.remember(response, plan.wanted_place)
         return self._done
 
-    async def _save_itself(self, response: NewResponse) -> None:
+    async def _save_directly(self, response: NewResponse) -> None:
         self._check_open()
         if self._backlog.is_stuck:
-            await self._backlog.settled()
-        generation = self._generation()
+            await self._backlog.flush()
+        generation = self._refresh_contexts()
         plan = responses.plan(response)
         place = await self._write(lambda db: responses.insert_one(db, plan))
         final = response.status not in RUNNING and response.append is None
@@ -290,22 +298,22 @@ class SqliteStore(Store):
         return is_done
 
     async def get(self, tenant: str, id: str) -> StoredResponse | None:
-        return await self._find(lambda db: responses.get(db, tenant, id), _is_none)
+        return await self._read_flushed(lambda db: responses.get(db, tenant, id), _is_none)
 
     async def context(self, tenant: str, id: str) -> Context | None:
-        generation = self._generation()
+        generation = self._refresh_contexts()
         cached = self._contexts.get(tenant, id)
         if cached is not None:
             self._contexts.hits += 1
             return cached
         self._contexts.misses += 1
-        context = await self._find(lambda db: responses.context(db, tenant, id), _is_none)
+        context = await self._read_flushed(lambda db: responses.context(db, tenant, id), _is_none)
         if context is not None and context.place is not None and generation == self._deletions.read():
             self._contexts.keep(tenant, context)
         return context
 
     async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, bytes]:
-        return await self._find(
+        return await self._read_flushed(
             lambda db: responses.find_items(db, tenant, ids), lambda found: len(found) < len(set(ids))
         )
 
@@ -315,7 +323,7 @@ class SqliteStore(Store):
 
         if await self._remove(delete, self._deletions.change):
             return True
-        await self._all_settled()
+        await self._flush_everywhere()
         return await self._remove(delete, self._deletions.change)
 
     def beat(self, owner: str, now: float) -> None:
@@ -356,7 +364,7 @@ class SqliteStore(Store):
     async def release(self, owner: str) -> None:
         await self._remove(lambda db: background.release(db, owner))
 
-    async def _carry_out(self, begin: Callable[[], Steps[T]], way: Way) -> T:
+    async def _carry_out(self, begin: Callable[[], Steps[T]], way: Access) -> T:
         by = {"read": self._read, "write": self._write, "remove": self._remove}[way]
         return await by(lambda db: carry_out(db, begin()))
 
@@ -372,12 +380,12 @@ class SqliteStore(Store):
         fragments = known.fragments if known else ()
         if tail.items:
             fragments = (*fragments, tail.items)
-        found = Known(tail._replace(items=b""), fragments)
+        found = CachedConversation(tail._replace(items=b""), fragments)
         self._conversations.put(tenant, id, found, weight(fragments))
         return array(fragments)
 
     async def _tail(self, tenant: str, id: str, after: int) -> conversations.Tail | None:
-        return await self._read(lambda db: carry_out(db, conversations.tail(tenant, id, after)))
+        return await self._read(lambda db: carry_out(db, conversations.read_tail(tenant, id, after)))
 
     async def delete_chat(self, tenant: str, id: str) -> bool:
         return await self._remove(
@@ -386,15 +394,17 @@ class SqliteStore(Store):
 
     async def prune(self, now: float, *, force: bool = False) -> int:
         with suppress(StoreFull):
-            await self._all_settled()
+            await self._flush_everywhere()
         if not force:
             await self._read(lambda db: self._clock_check.check(db, now))
         stored = await self._carry_out(retention.count_stored, "read")
         return await prune_portion(self._prune, now, stored)
 
     async def _prune(self, since: float, until: float) -> int:
-        """Remove some of what expired in this time, and give back the space."""
-        at_once = retention.AT_ONCE
+        """Removes some of the rows that expired in this time, and gives their space back to the file
+        system.
+        """
+        at_once = retention.BATCH
         while True:
             work = partial(_prune, since=since, until=until, at_once=at_once)
             try:
@@ -406,19 +416,19 @@ class SqliteStore(Store):
                 at_once = max(1, at_once // 8)  # the log needs room for what one transaction changes
         # On a reader's connection, because the writer runs everything inside a transaction.
         with suppress(StoreFull):
-            while await self._read(shrink):
+            while await self._read(release_pages):
                 pass
         return removed
 
     async def size(self) -> Size:
-        await self._all_settled()
+        await self._flush_everywhere()
         files = [self._path, self._path.with_name(f"{FILE}-wal")]
         bytes = sum(file.stat().st_size for file in files if file.exists())
         counts = await self._carry_out(partial(one, retention.COUNTS), "read")
         return Size(bytes, *(counts or ()))
 
     async def export(self, tenant: str | None = None) -> AsyncIterator[bytes]:
-        await self._all_settled()
+        await self._flush_everywhere()
         async for line in super().export(tenant):
             yield line
 

@@ -1,7 +1,7 @@
 """Threads that own a connection and take jobs in batches: readers, and the one writer that commits in groups.
 
-A job is a function of the connection. After the commit comes its `then`, in the thread, whether or not the
-caller is still there; futures are resolved on the event loop, once a batch.
+A job is a function of the connection. After the commit the thread calls its `then`, whether or not the caller
+still waits; futures are resolved on the event loop, once a batch.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from antiphon.store.base import StoreBusy, StoreError, StoreFull
-from antiphon.store.sqlite.disk_space import Reserve, free, reason
+from antiphon.store.sqlite.disk_space import Reserve, describe_os_error, free_bytes
 
 PAGES = 200
-"""How many are given back in one transaction: more than fit into SQLite's cache would go to its log first."""
+"""The pages that one transaction gives back: more than fit into SQLite's cache would go to its log first."""
 FULL = (
     "The disk, or the size allowed for the store, is full: nothing was written. "
     "Free some space, or remove stored responses with `antiphon store prune`."
 )
 
 
-def shrink(db: sqlite3.Connection) -> bool:
-    """Gives some free pages back to the file system; are there more? Not inside a transaction."""
+def release_pages(db: sqlite3.Connection) -> bool:
+    """Gives some free pages back to the file system, and returns whether there are more. Not in a
+    transaction.
+    """
     # As a script, because a plain execute takes only the first step, and that is one page.
     db.executescript(f"PRAGMA incremental_vacuum({PAGES})")
     ((left,),) = db.execute("PRAGMA freelist_count").fetchall()
@@ -38,7 +40,7 @@ def shrink(db: sqlite3.Connection) -> bool:
 
 
 def explain(error: Exception) -> Exception:
-    """The store's own error for one of SQLite's; any other error stays what it is."""
+    """Returns the store's own error for an error of SQLite; any other error is returned as it is."""
     if not isinstance(error, sqlite3.Error):
         return error
     code = getattr(error, "sqlite_errorcode", None)
@@ -71,11 +73,11 @@ class WriteJob:
     work: Callable[[sqlite3.Connection], Any]
     then: Callable[[], None] | None = None
     is_needed: bool = False
-    """May it use the room that is kept for when the disk is full? So does what removes, or keeps alive."""
+    """May it use the reserve on a full disk? Jobs that remove rows, or keep running work alive, may."""
     result: Any = None
     error: Exception | None = None
 
-    def settle(self) -> None:
+    def resolve(self) -> None:
         if self.future.done():
             return
         if self.error is None:
@@ -84,16 +86,16 @@ class WriteJob:
             self.future.set_exception(self.error)
 
 
-def settle(jobs: Sequence[WriteJob]) -> None:
+def resolve_all(jobs: Sequence[WriteJob]) -> None:
     for job in jobs:
-        job.settle()
+        job.resolve()
 
 
 Queue = SimpleQueue[WriteJob | None]
 
 
-class Lane(threading.Thread):
-    """A thread that serves a queue until it finds None in it, then closes its connection."""
+class ConnectionThread(threading.Thread):
+    """A thread that carries out the jobs of a queue until it reads None, and then closes its connection."""
 
     most = 4
 
@@ -122,7 +124,7 @@ class Lane(threading.Thread):
                 for job in jobs:
                     if job.then is not None and job.error is None:
                         job.then()
-                self._call(settle, jobs)
+                self._call(resolve_all, jobs)
         self._db.close()
         self._call(self.ended.set_result, None)
 
@@ -143,7 +145,7 @@ class Lane(threading.Thread):
         try:
             self._loop.call_soon_threadsafe(function, argument)
         except RuntimeError:
-            # The loop is closed, and everyone who waited went with it.
+            # The loop is closed, so that no caller waits any more.
             return
 
     def carry_out(self, jobs: Sequence[WriteJob]) -> None:
@@ -154,8 +156,8 @@ class Lane(threading.Thread):
                 job.error = explain(error)
 
 
-class WriterThread(Lane):
-    """Writes a batch in one transaction; when it fails, its jobs are tried again one by one."""
+class WriterThread(ConnectionThread):
+    """Writes a batch in one transaction; when that fails, it tries the jobs again one by one."""
 
     most = 64
 
@@ -164,42 +166,42 @@ class WriterThread(Lane):
         self._reserve = reserve
 
     def carry_out(self, jobs: Sequence[WriteJob]) -> None:
-        has_room = self._reserve.take()
-        if has_room and len(jobs) > 1 and self._together(jobs):
+        has_room = self._reserve.fill()
+        if has_room and len(jobs) > 1 and self._write_together(jobs):
             return
         for job in jobs:
             if has_room:
-                self._alone(job)
+                self._write_alone(job)
             else:
                 job.error = StoreFull(FULL)
             if job.is_needed and isinstance(job.error, StoreFull):
-                self._from_reserve(job)
+                self._write_from_reserve(job)
 
-    def _from_reserve(self, job: WriteJob) -> None:
-        """Tries again with the room that was kept for it, and gives back what that makes free."""
+    def _write_from_reserve(self, job: WriteJob) -> None:
+        """Tries a job again with the space of the reserve, and gives back the space that the job frees."""
         try:
-            with self._reserve.lent():
+            with self._reserve.lend():
                 self._checkpoint()
                 job.error = None
-                self._alone(job)
+                self._write_alone(job)
                 with suppress(sqlite3.Error):
-                    while shrink(self._db):
+                    while release_pages(self._db):
                         self._checkpoint()
                 self._checkpoint()
         except OSError as error:
-            job.error = StoreFull(f"{FULL} ({reason(error)})")
+            job.error = StoreFull(f"{FULL} ({describe_os_error(error)})")
 
     def _checkpoint(self) -> None:
-        """Brings SQLite's log into the database, if the disk has room for what the database must grow by."""
+        """Writes SQLite's log into the database, if the disk has room for the growth of the database."""
         with suppress(sqlite3.Error, OSError):
             ((_, _, name),) = self._db.execute("PRAGMA database_list").fetchall()
             ((pages,),) = self._db.execute("PRAGMA page_count").fetchall()
             ((size,),) = self._db.execute("PRAGMA page_size").fetchall()
             path = Path(name)
-            if pages * size - path.stat().st_size <= free(path):
+            if pages * size - path.stat().st_size <= free_bytes(path):
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def _together(self, jobs: Sequence[WriteJob]) -> bool:
+    def _write_together(self, jobs: Sequence[WriteJob]) -> bool:
         try:
             self._db.execute("BEGIN IMMEDIATE")
             for job in jobs:
@@ -207,10 +209,10 @@ class WriterThread(Lane):
             self._db.execute("COMMIT")
         except Exception as error:
             self._undo()
-            return not self._after(explain(error), jobs)
+            return not self._jobs_to_retry(explain(error), jobs)
         return True
 
-    def _alone(self, job: WriteJob) -> None:
+    def _write_alone(self, job: WriteJob) -> None:
         try:
             self._db.execute("BEGIN IMMEDIATE")
             job.result = job.work(self._db)
@@ -223,8 +225,8 @@ class WriterThread(Lane):
         with suppress(sqlite3.Error):
             self._db.rollback()
 
-    def _after(self, error: Exception, jobs: Sequence[WriteJob]) -> list[WriteJob]:
-        """What to try again after a failure: nothing if the database is locked, for it is locked for all."""
+    def _jobs_to_retry(self, error: Exception, jobs: Sequence[WriteJob]) -> list[WriteJob]:
+        """Returns the jobs to try again after a failure: none if the database is locked."""
         if not isinstance(error, StoreBusy):
             return list(jobs)
         for job in jobs:

@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.store import BrowserSession, Store, StoreConflict
 from antiphon.store.records.short_lived import create_session
-from antiphon.store.statements import Steps, execute, one, rows, this_backend
+from antiphon.store.statements import Steps, execute, get_backend, one, rows
 
 SESSION = BrowserSession("digest", "laptop", "key", 4_000_000_000)
 
@@ -25,7 +25,7 @@ def count() -> Steps[tuple[int, int]]:
 
 
 def nothing() -> Steps[str]:
-    yield from this_backend()
+    yield from get_backend()
     return "asked nothing"
 
 

@@ -52,7 +52,7 @@ class Responses:
     async def test_a_context_is_input_and_output_of_every_turn_in_order(self, store: Store) -> None:
         context = await chain(store, "r1", "r2", "r3")
         assert said(context) == ["r1_in", "r1_out", "r2_in", "r2_out", "r3_in", "r3_out"]
-        assert ids(context.given()) == ["r1_in", "r1_out", "r2_in", "r2_out", "r3_in"]
+        assert ids(context.input_json()) == ["r1_in", "r1_out", "r2_in", "r2_out", "r3_in"]
         assert said(await store.context("acme", "r2")) == ["r1_in", "r1_out", "r2_in", "r2_out"]
 
     async def test_a_context_says_who_gave_its_response_and_when(

@@ -10,7 +10,7 @@ import pytest
 from antiphon.store import Change, StoreError, StoreUnavailable
 from antiphon.store.postgres.connection import Connection
 from antiphon.store.postgres.jobs import OWNER, Jobs
-from antiphon.store.postgres.notifications import JOBS
+from antiphon.store.postgres.notifications import JOB_CHANNEL
 from antiphon.store.postgres.store import PostgresStore
 from tests.postgres import PostgresCluster, needs_postgres
 from tests.store.conformance.values import running
@@ -243,7 +243,7 @@ async def test_a_postgres_that_goes_away_while_a_job_is_made_is_said_to_be_away(
         await defer(self, connection, *given)
 
     own_cluster.execute("CREATE DATABASE it")
-    store = await PostgresStore.open(own_cluster.url("it"), connections=2, patience=0.5)
+    store = await PostgresStore.open(own_cluster.url("it"), connections=2, connection_timeout=0.5)
     try:
         monkeypatch.setattr(Jobs, "_defer", stop)
         with pytest.raises(StoreUnavailable, match="nothing was written"):
@@ -378,7 +378,7 @@ async def test_a_notification_that_cannot_be_read_does_not_end_the_listening(
     listener = here.store._listener
     since = listener.since
     await until(lambda: listener.on_job is not None)
-    await ask(postgres_url, "SELECT pg_notify(%s, 'not JSON')", JOBS)
+    await ask(postgres_url, "SELECT pg_notify(%s, 'not JSON')", JOB_CHANNEL)
     await until(lambda: listener.since not in (since, None))
 
 
@@ -386,7 +386,7 @@ async def test_a_postgres_that_is_away_leaves_no_traceback_in_the_log(
     own_cluster: PostgresCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     own_cluster.execute("CREATE DATABASE it")
-    store = await PostgresStore.open(own_cluster.url("it"), connections=2, patience=0.5)
+    store = await PostgresStore.open(own_cluster.url("it"), connections=2, connection_timeout=0.5)
     worked = Worked(store)
     await store.work_queue.open(worked, 4)
     await store.save(queued("r1"))

@@ -47,6 +47,6 @@ async def test_a_user_with_too_few_connections_is_told(own_cluster: PostgresClus
         own_cluster.execute(f"ALTER ROLE few CONNECTION LIMIT {limit}")
         async with asyncio.timeout(60):
             with pytest.raises(StoreUnavailable, match="too many connections"):
-                await PostgresStore.open(url, connections=2, patience=1)
+                await PostgresStore.open(url, connections=2, connection_timeout=1)
     own_cluster.execute("ALTER ROLE few CONNECTION LIMIT 3")
     await (await PostgresStore.open(url, connections=2)).close()

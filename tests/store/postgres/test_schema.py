@@ -9,7 +9,7 @@ import pytest
 from antiphon.store import StoreError
 from antiphon.store.postgres import schema
 from antiphon.store.postgres.connection import execute, rows
-from antiphon.store.postgres.schema import MIGRATIONS, SchemaChange, applied, migrate
+from antiphon.store.postgres.schema import MIGRATIONS, SchemaChange, migrate, read_version
 from antiphon.store.postgres.store import PostgresStore
 from tests.postgres import needs_postgres
 from tests.store.conformance.values import chain, response, said
@@ -74,10 +74,10 @@ async def test_a_migration_that_fails_leaves_nothing_behind(postgres_url: str) -
     broken = SchemaChange("broken", ("CREATE TABLE extra (x INTEGER)", "SELECT 1 / 0"))
     with pytest.raises(StoreError, match="division by zero"):
         await store.database.write(lambda db: migrate(db, (*MIGRATIONS, broken)))
-    assert await store.database.read(applied) == (len(MIGRATIONS), 0)
+    assert await store.database.read(read_version) == (len(MIGRATIONS), 0)
     await store.database.write(lambda db: migrate(db, (*MIGRATIONS, EXPANSION)))
-    assert schema.missing(len(MIGRATIONS)) == []
-    assert schema.missing(0, (*MIGRATIONS, EXPANSION))[-1] == EXPANSION.name
+    assert schema.list_missing(len(MIGRATIONS)) == []
+    assert schema.list_missing(0, (*MIGRATIONS, EXPANSION))[-1] == EXPANSION.name
     await store.close()
 
 

@@ -28,7 +28,7 @@ from antiphon.store import (
 from antiphon.store.postgres import database as database_module
 from antiphon.store.postgres import group_writer, responses
 from antiphon.store.postgres.connection import Connection, execute, rows
-from antiphon.store.postgres.database import Database, described
+from antiphon.store.postgres.database import Database, describe_address
 from antiphon.store.postgres.store import PostgresStore
 from antiphon.store.records.short_lived import create_session, delete_session
 from antiphon.store.statements import Steps
@@ -404,7 +404,7 @@ async def test_an_operation_on_records_begins_anew_over_another_connection(store
 
 async def test_a_server_that_is_gone_is_said_to_be_and_comes_back(own_cluster: PostgresCluster) -> None:
     own_cluster.execute("CREATE DATABASE it")
-    store = await PostgresStore.open(own_cluster.url("it"), connections=3, patience=0.5)
+    store = await PostgresStore.open(own_cluster.url("it"), connections=3, connection_timeout=0.5)
     await store.save(response("r1"))
     own_cluster.stop()
     async with asyncio.timeout(60):
@@ -436,7 +436,7 @@ async def test_all_who_wait_for_a_server_that_is_gone_are_told_together(
     own_cluster: PostgresCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own_cluster.execute("CREATE DATABASE it")
-    store = await PostgresStore.open(own_cluster.url("it"), connections=2, patience=0.5)
+    store = await PostgresStore.open(own_cluster.url("it"), connections=2, connection_timeout=0.5)
     monkeypatch.setattr(group_writer, "MOST", 2)
     own_cluster.stop()
     before = store.stats.batches
@@ -450,7 +450,7 @@ async def test_all_who_wait_for_a_server_that_is_gone_are_told_together(
 
 
 def test_where_a_database_is_does_not_tell_the_password() -> None:
-    assert described("postgresql://me:geheim@db.example:5433/antiphon?sslmode=require") == (
+    assert describe_address("postgresql://me:geheim@db.example:5433/antiphon?sslmode=require") == (
         "db.example:5433/antiphon"
     )
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.store import SqliteStore
-from antiphon.store.chat_words import MOST_TEXT, TITLE, said_in, title_of
+from antiphon.store.chat_words import MOST_TEXT, TITLE, make_title, read_chat_text
 from antiphon.store.sqlite.backend import has_fts5, text_condition
 from tests.store.conformance.chats import chat, titles, turn
 
@@ -68,18 +68,18 @@ def items(*texts: object, role: str = "user") -> bytes:
 
 
 def test_a_title_is_the_beginning_of_the_first_line() -> None:
-    assert title_of(items("\n  How   deep\tis it? \nReally")) == "How deep is it?"
-    long = title_of(items("word " * 40))
+    assert make_title(items("\n  How   deep\tis it? \nReally")) == "How deep is it?"
+    long = make_title(items("word " * 40))
     assert long is not None
     assert long.endswith("word…")
     assert TITLE // 2 < len(long) <= TITLE
-    assert title_of(items("x" * 100)) == "x" * (TITLE - 1) + "…"
+    assert make_title(items("x" * 100)) == "x" * (TITLE - 1) + "…"
     assert (
-        title_of(items([{"type": "input_image", "image_url": "x"}], [{"type": "input_text", "text": "Hi"}]))
+        make_title(items([{"type": "input_image", "image_url": "x"}], [{"type": "input_text", "text": "Hi"}]))
         == "Hi"
     )
-    assert title_of(items("Hello", role="assistant")) is None
-    assert title_of(None) is None
+    assert make_title(items("Hello", role="assistant")) is None
+    assert make_title(None) is None
 
 
 def test_what_user_and_model_say_is_searched_and_nothing_else() -> None:
@@ -87,7 +87,7 @@ def test_what_user_and_model_say_is_searched_and_nothing_else() -> None:
     hidden = items("Be brief", role="system")
     call = b'{"type":"function_call","name":"f","arguments":"{}"}'
     odd = b'{"odd":7,"role":"user","content":[1,{"text":2}]}'
-    assert said_in(items("Hi"), b",".join([hidden, call, odd, made]), None, b"") == "Hi\nNo"
+    assert read_chat_text(items("Hi"), b",".join([hidden, call, odd, made]), None, b"") == "Hi\nNo"
 
 
 async def test_what_fts5_takes_for_no_word_is_looked_for(tmp_path: Path) -> None:
@@ -114,8 +114,8 @@ async def test_a_look_goes_through_the_texts_of_one_tenant(tmp_path: Path) -> No
 
 def test_of_a_very_long_input_the_beginning_is_read() -> None:
     many = b",".join([items("word " * 100)] * 1000 + [b"{}"])
-    assert len(said_in(many, items("the end"))) == MOST_TEXT
-    assert (title_of(many) or "").startswith("word word")
+    assert len(read_chat_text(many, items("the end"))) == MOST_TEXT
+    assert (make_title(many) or "").startswith("word word")
 
 
 @given(st.text())

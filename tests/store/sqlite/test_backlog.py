@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from antiphon.store import SqliteStore, StoreBusy, StoreError, StoreFull
 from antiphon.store.sqlite import opening
 from antiphon.store.sqlite.backlog import LARGE
-from antiphon.store.sqlite.journal import Abandoned, Journal, abandoned, finish, journals
+from antiphon.store.sqlite.journal import AbandonedJournal, Journal, find_abandoned, find_journals, finish_all
 from antiphon.store.sqlite.journal_format import END, START, VERSION, Record
 from tests.store.conformance.settlements import settled
 from tests.store.conformance.values import chain, item, response, said
@@ -45,13 +45,13 @@ def lock(folder: Path) -> sqlite3.Connection:
     return other
 
 
-def rows(found: list[Abandoned]) -> list[bytes]:
+def rows(found: list[AbandonedJournal]) -> list[bytes]:
     """What is whole in some journals."""
     return [one.data for journal in found for one in journal.records() if one.version == VERSION]
 
 
 async def settle(store: SqliteStore) -> None:
-    await store._backlog.settled()
+    await store._backlog.flush()
 
 
 async def test_a_save_is_readable_at_once_and_in_the_database_soon(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ async def test_a_save_is_readable_at_once_and_in_the_database_soon(tmp_path: Pat
     assert await store.get("acme", "r1") is not None
     assert store.stats.batches == 1
     await store.close()
-    assert journals(tmp_path / "antiphon.db") == []
+    assert find_journals(tmp_path / "antiphon.db") == []
 
 
 async def test_what_a_dead_process_saved_is_found_by_the_next(tmp_path: Path) -> None:
@@ -72,13 +72,13 @@ async def test_what_a_dead_process_saved_is_found_by_the_next(tmp_path: Path) ->
     assert child.stdout is not None
     assert child.stdout.readline() == b"saved\n"
     child.communicate(b"die\n")
-    assert len(journals(tmp_path / "antiphon.db")) == 2
+    assert len(find_journals(tmp_path / "antiphon.db")) == 2
     store = await SqliteStore.open(tmp_path)
     everything = [f"{id}_{side}" for id in ("r1", "r2", "r3") for side in ("in", "out")]
     assert said(await store.context("acme", "r3")) == everything
     assert [one.run for one in await settled(store)] == ["r2", "r3"]
     await store.close()
-    assert journals(tmp_path / "antiphon.db") == []
+    assert find_journals(tmp_path / "antiphon.db") == []
 
 
 async def test_a_living_process_finds_what_a_dead_one_saved(tmp_path: Path) -> None:
@@ -218,10 +218,10 @@ def test_a_journal_without_room_refuses_and_keeps_what_it_has(
             journal.append(b"lost" * 100_000)
     journal.append(b"after")
     journal.close()
-    (found,) = abandoned(database)
+    (found,) = find_abandoned(database)
     assert found.records() == [Record(VERSION, b"kept"), Record(VERSION, b"after")]
-    finish([found])
-    assert journals(database) == []
+    finish_all([found])
+    assert find_journals(database) == []
 
 
 def test_a_journal_grows_with_what_it_holds(tmp_path: Path) -> None:
@@ -231,9 +231,9 @@ def test_a_journal_grows_with_what_it_holds(tmp_path: Path) -> None:
     for record in records:
         journal.append(record)
     journal.close()
-    (found,) = abandoned(database)
+    (found,) = find_abandoned(database)
     assert found.records() == [Record(VERSION, record) for record in records]
-    finish([found])
+    finish_all([found])
 
 
 @given(st.lists(st.lists(st.binary(max_size=30), max_size=5), min_size=1, max_size=6))
@@ -243,27 +243,27 @@ def test_what_a_journal_held_before_it_was_emptied_is_void(
     database = tmp_path_factory.mktemp("void") / "antiphon.db"
     journal = Journal(database)
     for records in rounds:
-        journal.empty(journal.turn())
-        journal.empty(journal.turn())
+        journal.empty(journal.switch_files())
+        journal.empty(journal.switch_files())
         for record in records:
             journal.append(record)
     journal.close()
-    found = abandoned(database)
+    found = find_abandoned(database)
     assert rows(found) == rounds[-1]
-    finish(found)
+    finish_all(found)
 
 
 def test_a_journal_in_use_is_nobody_elses(tmp_path: Path) -> None:
     database = tmp_path / "antiphon.db"
     journal = Journal(database)
     journal.append(b"mine")
-    assert abandoned(database) == []
+    assert find_abandoned(database) == []
     other = Journal(database)
-    (held,) = other.others()
-    journal.empty(journal.turn())
-    assert other.others() == {}
+    (held,) = other.files_of_others()
+    journal.empty(journal.switch_files())
+    assert other.files_of_others() == {}
     journal.append(b"again")
-    assert other.others().keys() != {held}
+    assert other.files_of_others().keys() != {held}
     other.close()
     journal.close()
 
@@ -282,10 +282,10 @@ def test_a_torn_journal_gives_every_whole_record_before_the_tear(
     for side in journal._sides:
         side.close()
     os.truncate(journal._sides[0].path, at)
-    found = abandoned(database)
-    whole = [record for record, end in zip(records, ends[1:], strict=True) if end <= at]
-    assert rows(found) == whole
-    finish(found)
+    found = find_abandoned(database)
+    restore_body = [record for record, end in zip(records, ends[1:], strict=True) if end <= at]
+    assert rows(found) == restore_body
+    finish_all(found)
 
 
 async def test_closing_twice_and_saving_after_is_an_error(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.store.sqlite.disk_space import PATIENCE, Reserve, reason
+from antiphon.store.sqlite.disk_space import LOCK_TIMEOUT, Reserve, describe_os_error
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from antiphon.store.sqlite.disk_space import PATIENCE, Reserve, reason
     ids=str,
 )
 def test_a_reason_is_told_also_for_an_error_without_one(error: OSError, said: str) -> None:
-    assert reason(error) == said
+    assert describe_os_error(error) == said
 
 
 def test_a_reserve_that_another_process_fills_is_waited_for(
@@ -32,7 +32,7 @@ def test_a_reserve_that_another_process_fills_is_waited_for(
     other = os.open(f"{database}-reserve", os.O_RDWR | os.O_CREAT)
     fcntl.flock(other, fcntl.LOCK_EX)
     monkeypatch.setattr(time, "sleep", lambda _: fcntl.flock(other, fcntl.LOCK_UN))
-    assert Reserve(database).take()
+    assert Reserve(database).fill()
     os.close(other)
 
 
@@ -43,8 +43,8 @@ def test_a_reserve_that_another_process_keeps_counts_as_no_room_in_the_end(
     other = os.open(f"{database}-reserve", os.O_RDWR | os.O_CREAT)
     fcntl.flock(other, fcntl.LOCK_EX)
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(time, "sleep", lambda _: now.__setitem__(0, now[0] + PATIENCE / 2))
+    monkeypatch.setattr(time, "sleep", lambda _: now.__setitem__(0, now[0] + LOCK_TIMEOUT / 2))
     reserve = Reserve(database)
-    assert not reserve.take()
+    assert not reserve.fill()
     assert not reserve.is_whole
     os.close(other)

@@ -53,7 +53,7 @@ async def one():
             id = f"r{len(kept)}"
             await store.save(new(id, size=100_000 if len(kept) % 2 else 3_000))
             kept.append(id)
-            await store._backlog.settled()
+            await store._backlog.flush()
     except StoreFull:
         pass
     fill()
@@ -108,7 +108,7 @@ async def last():
     """What is acknowledged on a disk that gets full that moment is found, until nothing is taken."""
     store = await SqliteStore.open(folder)
     await store.save(new("first"))
-    await store._backlog.settled()
+    await store._backlog.flush()
     await store.save(new("last1"))
     await store.save(new("last2"))
     fill()

@@ -11,17 +11,24 @@ from hypothesis import strategies as st
 
 from antiphon.store import SqliteStore, check
 from antiphon.store.sqlite.backlog import _encode
-from antiphon.store.sqlite.journal import SET_ASIDE, Journal, abandoned, finish, journals, set_aside
+from antiphon.store.sqlite.journal import (
+    SET_ASIDE,
+    Journal,
+    find_abandoned,
+    find_journals,
+    find_set_aside,
+    finish_all,
+)
 from antiphon.store.sqlite.journal_format import (
     DAMAGED,
     END,
     START,
     VERSION,
     Record,
-    framed,
+    encode_header,
+    encode_record,
     new_mark,
-    opening,
-    read,
+    read_records,
 )
 from antiphon.store.sqlite.responses import Row, plan
 from tests.store.conformance.values import chain, response
@@ -36,7 +43,9 @@ def row(id: str) -> Row:
 def left_behind(folder: Path, *records: Record, name: str = "-journal2-dead") -> Path:
     """The journal of a process that died."""
     mark = new_mark()
-    data = opening(mark) + b"".join(framed(mark, one.data, one.version)[: -len(END)] for one in records)
+    data = encode_header(mark) + b"".join(
+        encode_record(mark, one.data, one.version)[: -len(END)] for one in records
+    )
     path = folder / f"antiphon.db{name}"
     path.write_bytes(data + bytes(1000))
     return path
@@ -56,17 +65,17 @@ def test_one_flipped_bit_sets_aside_at_most_the_record_that_it_hit(
     records: list[bytes], data: st.DataObject
 ) -> None:
     mark = new_mark()
-    file = bytearray(opening(mark))
+    file = bytearray(encode_header(mark))
     ends = [len(file)]
     for record in records:
-        file += framed(mark, record)[: -len(END)]
+        file += encode_record(mark, record)[: -len(END)]
         ends.append(len(file))
     # What an earlier round left behind, under its own mark.
-    file += END + framed(new_mark(), b"of an earlier round")
+    file += END + encode_record(new_mark(), b"of an earlier round")
     bit = data.draw(st.integers(0, 8 * (ends[-1] + len(END)) - 1))
     file[bit // 8] ^= 1 << bit % 8
     hit = [n for n, (start, end) in enumerate(pairwise(ends)) if start <= bit // 8 < end]
-    told = list(read(bytes(file)))
+    told = list(read_records(bytes(file)))
     assert [one.data for one in told if one.version == VERSION] == [
         record for n, record in enumerate(records) if n not in hit
     ]
@@ -77,17 +86,17 @@ def test_a_flipped_bit_in_any_place_of_a_real_journal(tmp_path: Path) -> None:
     database = tmp_path / "antiphon.db"
     journal = Journal(database)
     journal.append(b"an earlier round, with a longer record than those that follow it")
-    journal.empty(journal.turn())
-    journal.empty(journal.turn())
+    journal.empty(journal.switch_files())
+    journal.empty(journal.switch_files())
     records = [b"first", b"", b"third"]
     for record in records:
         journal.append(record)
-    (whole,) = [side.path.read_bytes() for side in journal._sides if side.size > START]
+    (restore_body,) = [side.path.read_bytes() for side in journal._sides if side.size > START]
     journal.close()
     for bit in range(8 * (START + sum(len(record) + len(END) for record in records) + len(END))):
-        damaged = bytearray(whole)
+        damaged = bytearray(restore_body)
         damaged[bit // 8] ^= 1 << bit % 8
-        told = list(read(bytes(damaged)))
+        told = list(read_records(bytes(damaged)))
         lost = [one for one in told if one.version != VERSION]
         assert len(lost) <= 1
         assert [one.data for one in told if one.version == VERSION] in [
@@ -99,10 +108,12 @@ def test_a_flipped_bit_in_any_place_of_a_real_journal(tmp_path: Path) -> None:
 def test_a_record_inside_a_record_is_never_taken_for_one(before: bytes, after: bytes) -> None:
     """Not even when the length of the record around it is damaged."""
     mark = new_mark()
-    forged = before + framed(new_mark(), b"forged") + after
-    file = bytearray(opening(mark) + framed(mark, forged)[: -len(END)] + framed(mark, b"next"))
+    forged = before + encode_record(new_mark(), b"forged") + after
+    file = bytearray(
+        encode_header(mark) + encode_record(mark, forged)[: -len(END)] + encode_record(mark, b"next")
+    )
     file[START + 12] ^= 1
-    assert [one.version for one in read(bytes(file))] == [DAMAGED, VERSION]
+    assert [one.version for one in read_records(bytes(file))] == [DAMAGED, VERSION]
 
 
 async def test_a_damaged_record_stops_neither_the_start_nor_the_others(
@@ -113,15 +124,18 @@ async def test_a_damaged_record_stops_neither_the_start_nor_the_others(
     file = bytearray(path.read_bytes())
     file[START + len(END) + len(records[0].data) + len(END) + 5] ^= 4
     path.write_bytes(file)
-    assert [len(told) for told in (check(tmp_path).problems, journals(tmp_path / "antiphon.db"))] == [1, 1]
+    assert [len(told) for told in (check(tmp_path).problems, find_journals(tmp_path / "antiphon.db"))] == [
+        1,
+        1,
+    ]
     with caplog.at_level(logging.ERROR):
         assert await found(tmp_path, "r1", "r2", "r3") == ["r1", "r3"]
-    (kept,) = set_aside(tmp_path / "antiphon.db")
+    (kept,) = find_set_aside(tmp_path / "antiphon.db")
     assert f"is set aside in {kept.name}: " in caplog.text
     at, length = (len(END) + len(record.data) for record in records[:2])
-    assert list(read(kept.read_bytes())) == [Record(DAMAGED, bytes(file[START + at :][:length]))]
+    assert list(read_records(kept.read_bytes())) == [Record(DAMAGED, bytes(file[START + at :][:length]))]
     assert kept.stat().st_mode & 0o777 == 0o600
-    assert journals(tmp_path / "antiphon.db") == []
+    assert find_journals(tmp_path / "antiphon.db") == []
     assert "damaged" in check(tmp_path).problems[0]
     assert await found(tmp_path, "r1", "r2", "r3") == ["r1", "r3"]
 
@@ -144,8 +158,8 @@ async def test_a_row_that_cannot_be_read_is_set_aside_and_told(
     assert await found(tmp_path, "r1", "r2", "bad") == ["r1", "r2"]
     assert caplog.text.count("is set aside in") == 1
     assert SECRET not in caplog.text
-    (kept,) = set_aside(tmp_path / "antiphon.db")
-    assert list(read(kept.read_bytes())) == [bad]
+    (kept,) = find_set_aside(tmp_path / "antiphon.db")
+    assert list(read_records(kept.read_bytes())) == [bad]
     told = check(tmp_path)
     assert (told.responses, told.set_aside, len(told.problems)) == (2, 1, 1)
     assert SECRET not in told.problems[0]
@@ -157,7 +171,7 @@ async def test_a_row_of_a_newer_version_is_read_by_that_version(
     """After its name is given back, as the documentation says."""
     left_behind(tmp_path, Record(VERSION + 1, _encode(row("r1"))))
     assert await found(tmp_path, "r1") == []
-    (kept,) = set_aside(tmp_path / "antiphon.db")
+    (kept,) = find_set_aside(tmp_path / "antiphon.db")
     kept.rename(kept.with_name(kept.name.replace(SET_ASIDE, "-journal2-")))
     monkeypatch.setattr("antiphon.store.sqlite.backlog.VERSION", VERSION + 1)
     assert await found(tmp_path, "r1") == ["r1"]
@@ -166,35 +180,35 @@ async def test_a_row_of_a_newer_version_is_read_by_that_version(
 def test_a_journal_is_released_once_and_with_whoever_has_found_it(tmp_path: Path) -> None:
     """A cancelled request kept the lock for ever; a second release closed a file of somebody else."""
     left_behind(tmp_path, Record(VERSION, _encode(row("r1"))))
-    found = abandoned(tmp_path / "antiphon.db")
-    assert abandoned(tmp_path / "antiphon.db") == []
+    found = find_abandoned(tmp_path / "antiphon.db")
+    assert find_abandoned(tmp_path / "antiphon.db") == []
     del found
-    (held,) = abandoned(tmp_path / "antiphon.db")
+    (held,) = find_abandoned(tmp_path / "antiphon.db")
     held.release()
     with open(os.devnull, "rb") as other:  # which gets the number that is free now
         held.release()
         assert other.read() == b""
-    (held,) = abandoned(tmp_path / "antiphon.db")
+    (held,) = find_abandoned(tmp_path / "antiphon.db")
     held.release()
 
 
 async def test_what_is_set_aside_needs_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left_behind(tmp_path, Record(VERSION, b"\xc1"), Record(VERSION, _encode(row("r1"))))
-    (held,) = abandoned(tmp_path / "antiphon.db")
+    (held,) = find_abandoned(tmp_path / "antiphon.db")
     held.set_aside(held.records()[0], "bad")
     with monkeypatch.context() as full:
         full.setattr(os, "fdopen", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-        finish([held])
-    (kept,) = set_aside(tmp_path / "antiphon.db")
-    assert Record(VERSION, b"\xc1") in list(read(kept.read_bytes()))
-    assert journals(tmp_path / "antiphon.db") == []
+        finish_all([held])
+    (kept,) = find_set_aside(tmp_path / "antiphon.db")
+    assert Record(VERSION, b"\xc1") in list(read_records(kept.read_bytes()))
+    assert find_journals(tmp_path / "antiphon.db") == []
 
 
 async def test_check_finds_nothing_wrong_with_what_is_in_use(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path)
     await chain(store, "r1", "r2")
     assert check(tmp_path).waiting == 2
-    await store._backlog.settled()
+    await store._backlog.flush()
     told = check(tmp_path)
     assert (told.responses, told.waiting, told.set_aside, told.problems) == (2, 0, 0, [])
     await store.close()

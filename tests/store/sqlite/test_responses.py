@@ -38,7 +38,7 @@ def group(name: str, previous: list[Context | None]) -> list[Plan]:
 
 def context(plan: Plan) -> Context:
     new = plan.response
-    return Context(new.id, new.status, (), new.input, new.output, plan.wish)
+    return Context(new.id, new.status, (), new.input, new.output, plan.wanted_place)
 
 
 def test_groups_of_any_size_are_stored_with_their_names_and_nothing_else(db: Listening) -> None:
@@ -50,7 +50,7 @@ def test_groups_of_any_size_are_stored_with_their_names_and_nothing_else(db: Lis
         plans += begun + continued
 
     stored = db.execute("SELECT id, chain, position, input, output FROM responses").fetchall()
-    new = [(p.response, p.wish) for p in plans]
+    new = [(p.response, p.wanted_place) for p in plans]
     wanted = [(one.id, place.chain, place.position, one.input, one.output) for one, place in new]
     assert sorted(stored) == sorted(wanted)
     named = db.execute("SELECT id, response FROM items").fetchall()

@@ -28,7 +28,7 @@ from antiphon.store import (
 )
 from antiphon.store.sqlite import opening
 from antiphon.store.sqlite.backlog import LARGE
-from antiphon.store.sqlite.opening import use_log
+from antiphon.store.sqlite.opening import enable_wal
 from antiphon.store.sqlite.schema import MIGRATIONS, checksum, migrate
 from tests.store.conformance import Conformance
 from tests.store.conformance.values import chain, item, response, running, said
@@ -118,8 +118,8 @@ async def test_a_new_database_that_another_just_makes_is_waited_for(tmp_path: Pa
     with closing(one), closing(other):
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(sqlite3.OperationalError, match="locked"):
-            use_log(one, time.monotonic())
-        waiting = asyncio.create_task(asyncio.to_thread(use_log, one, time.monotonic() + 30))
+            enable_wal(one, time.monotonic())
+        waiting = asyncio.create_task(asyncio.to_thread(enable_wal, one, time.monotonic() + 30))
         done, _ = await asyncio.wait([waiting], timeout=0.05)
         other.execute("ROLLBACK")
         await waiting
@@ -337,7 +337,7 @@ async def test_a_read_overtaken_by_a_deletion_is_not_cached(tmp_path: Path) -> N
     await asyncio.sleep(0)
     # What another process does when it deletes, and this one when it next looks.
     store._deletions.change()
-    store._generation()
+    store._refresh_contexts()
     assert await reading is not None
     assert len(store._contexts) == 0
     await store.context("acme", "r1")

@@ -16,7 +16,7 @@ _CHECK = 5.0
 """Seconds of silence after which the server is asked whether it is still there."""
 
 
-class LastingSession:
+class ReconnectingSession:
     """Connects, has `prepare` set the connection up, and hands on what it hears; again after each loss.
 
     `changed` is called with True once it is connected and with False once it is lost.
@@ -26,28 +26,28 @@ class LastingSession:
         self,
         conninfo: str,
         prepare: Callable[[Connection], Awaitable[None]],
-        heard: Callable[[str, str], None] | None = None,
-        changed: Callable[[bool], None] | None = None,
+        on_notification: Callable[[str, str], None] | None = None,
+        on_change: Callable[[bool], None] | None = None,
     ) -> None:
         self.since: float | None = None
         """The time of the event loop since when it is connected, without a break; None while it is not."""
-        self.lost = 0.0
+        self.lost_at = 0.0
         """The time of the event loop at which it was last connected."""
         self._conninfo = conninfo
         self._prepare = prepare
-        self._heard = heard
-        self._changed = changed
+        self._on_notification = on_notification
+        self._on_change = on_change
         self._connected = asyncio.Event()
         self._is_failing = False  # which was said already
         self._task: asyncio.Task[None] | None = None
         self._reason = "it does not answer"
         """Why it is not connected."""
 
-    async def open(self, patience: float | None = None) -> None:
+    async def open(self, connection_timeout: float | None = None) -> None:
         """Returns once it is connected; a `StoreUnavailable` says why it is not after so many seconds."""
-        self._task = asyncio.create_task(self._keep())
+        self._task = asyncio.create_task(self._run())
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(connection_timeout):
                 await self._connected.wait()
         except TimeoutError:
             await self.close()
@@ -59,10 +59,10 @@ class LastingSession:
             await asyncio.wait({self._task})
             self._task = None
 
-    async def _keep(self) -> None:
+    async def _run(self) -> None:
         while True:
             try:
-                await self._follow()
+                await self._connect_and_listen()
             except (psycopg.Error, OSError) as error:
                 self._reason = " ".join(str(error).split())
                 if not self._is_failing:
@@ -72,30 +72,30 @@ class LastingSession:
                 # Nothing would be heard any more without this task.
                 log.exception("a connection to PostgreSQL failed, connecting again")
             finally:
-                self._set(None)
+                self._set_connected(None)
             await asyncio.sleep(_RETRY)
 
-    async def _follow(self) -> None:
+    async def _connect_and_listen(self) -> None:
         connection = await psycopg.AsyncConnection.connect(self._conninfo, **SETTINGS)
         try:
             await self._prepare(connection)
-            self._set(asyncio.get_running_loop().time())
+            self._set_connected(asyncio.get_running_loop().time())
             while True:
                 async for notice in connection.notifies(timeout=_CHECK):
-                    if self._heard is not None:
-                        self._heard(notice.channel, notice.payload)
+                    if self._on_notification is not None:
+                        self._on_notification(notice.channel, notice.payload)
                 await connection.execute("SELECT 1")
         finally:
             await connection.close()
 
-    def _set(self, since: float | None) -> None:
+    def _set_connected(self, since: float | None) -> None:
         was, self.since = self.since, since
         if since is None:
             self._connected.clear()
             if was is not None:
-                self.lost = asyncio.get_running_loop().time()
+                self.lost_at = asyncio.get_running_loop().time()
         else:
             self._connected.set()
             self._is_failing = False
-        if self._changed is not None and (was is None) != (since is None):
-            self._changed(since is not None)
+        if self._on_change is not None and (was is None) != (since is None):
+            self._on_change(since is not None)
