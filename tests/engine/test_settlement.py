@@ -105,7 +105,7 @@ class Gateway:
         async with asyncio.timeout(DEADLINE):
             with self.store.changes.watch(id) as watch:
                 while True:
-                    watch.seen()
+                    watch.mark_read()
                     found = await self.store.get(TENANT, id)
                     assert found is not None
                     if found.owner is None:
