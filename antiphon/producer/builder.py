@@ -30,21 +30,9 @@ from antiphon.spec.items import FunctionCallOutput, Phase
 from antiphon.spec.limits import MAX_CALL_ID
 from antiphon.spec.request import Request
 from antiphon.spec.response import DROPPED, ESTIMATED, Receipt, Response, Usage
+from antiphon.stream import deltas as d
 from antiphon.stream import lifecycle, sse
 from antiphon.stream.composer import Composer
-from antiphon.stream.deltas import (
-    FINISH_OF,
-    AnyDelta,
-    CallDelta,
-    Failure,
-    Finish,
-    ItemDelta,
-    ItemEnd,
-    UsageDelta,
-    VendorDelta,
-    Words,
-    WordsStart,
-)
 from antiphon.stream.framing import frames
 
 HandleKind = Literal["message", "reasoning", "function_call", "item"]
@@ -131,13 +119,13 @@ class ResponseBuilder:
         return self._words("message", text, phase)
 
     def text_delta(self, message: Handle, text: str) -> list[AnyEvent]:
-        return self._say(Words(self._open(message, "message"), text))
+        return self._say(d.Words(self._open(message, "message"), text))
 
     def add_reasoning(self, text: str = "") -> Handle:
         return self._words("reasoning", text, None)
 
     def reasoning_delta(self, reasoning: Handle, text: str) -> list[AnyEvent]:
-        return self._say(Words(self._open(reasoning, "reasoning"), text))
+        return self._say(d.Words(self._open(reasoning, "reasoning"), text))
 
     def add_function_call(self, name: str, arguments: object = None, call_id: str = "") -> Handle:
         """A call begins. With arguments, as JSON text or any value, it is whole at once.
@@ -148,14 +136,14 @@ class ResponseBuilder:
             call_id = self._new_id(ids.CALL)
         self._call_ids.add(call_id)
         call = self._handle("function_call", call_id)
-        self._say(CallDelta(call.key, name=name or "unknown", call_id=call_id))
+        self._say(d.CallDelta(call.key, name=name or "unknown", call_id=call_id))
         if arguments is not None:
             self.arguments_delta(call, arguments if isinstance(arguments, str) else _json(arguments))
             self.end(call)
         return call
 
     def arguments_delta(self, call: Handle, text: str) -> list[AnyEvent]:
-        return self._say(CallDelta(self._open(call, "function_call"), text))
+        return self._say(d.CallDelta(self._open(call, "function_call"), text))
 
     def add_function_call_output(self, call: Handle | str, output: str | list[ContentPart]) -> list[AnyEvent]:
         """What a call came to; the call itself is over with it."""
@@ -163,7 +151,7 @@ class ResponseBuilder:
             self.end(call)
         call_id = call.call_id if isinstance(call, Handle) else call
         item = FunctionCallOutput(call_id=call_id, output=output, status="completed")
-        return self._say(ItemDelta(item))
+        return self._say(d.ItemDelta(item))
 
     def add_item(self, type: str, data: object = None, *, status: str = "completed", id: str = "") -> Handle:
         """A vendor's item, `slug:name`, with its payload under `data`; in progress, it can be updated."""
@@ -182,7 +170,7 @@ class ResponseBuilder:
         """An event of your own, `slug:name`."""
         if not is_valid_extension_type(type):
             raise ValueError(f"{type!r} is no extension type; expected `slug:name` of letters, digits and _")
-        return self._say(VendorDelta(type, fields))
+        return self._say(d.VendorDelta(type, fields))
 
     def end(self, handle: Handle) -> list[AnyEvent]:
         """The item is over. Its done event waits for the items that began before it."""
@@ -190,9 +178,9 @@ class ResponseBuilder:
         if handle.kind == "item":
             return self._put(handle, lifecycle.with_status(self._items[key], "completed"))
         self._ended.add(key)
-        return self._say(ItemEnd(key, "completed"))
+        return self._say(d.ItemEnd(key, "completed"))
 
-    def feed(self, deltas: Iterable[AnyDelta]) -> list[AnyEvent]:
+    def feed(self, deltas: Iterable[d.AnyDelta]) -> list[AnyEvent]:
         """The same in the vocabulary of providers, for streams that were written as deltas."""
         return self._kept(self._composer.feed([*deltas]))
 
@@ -210,19 +198,19 @@ class ResponseBuilder:
         if self._composer.response.usage is None and not self.finished:
             reason = "nobody counted tokens: four characters are one"
             self.add_receipt("usage", reason, action=ESTIMATED)
-            return self.feed([UsageDelta(estimate(self._request, self.response.output))])
+            return self.feed([d.UsageDelta(estimate(self._request, self.response.output))])
         return []
 
     def complete(self, usage: Usage | None = None) -> list[AnyEvent]:
-        return self._end(usage, Finish("stop"))
+        return self._end(usage, d.Finish("stop"))
 
     def incomplete(self, reason: str, usage: Usage | None = None) -> list[AnyEvent]:
-        if reason not in FINISH_OF:
-            raise ValueError(f"{reason!r} is no reason; expected one of {', '.join(FINISH_OF)}")
-        return self._end(usage, Finish(FINISH_OF[reason]))
+        if reason not in d.FINISH_OF:
+            raise ValueError(f"{reason!r} is no reason; expected one of {', '.join(d.FINISH_OF)}")
+        return self._end(usage, d.Finish(d.FINISH_OF[reason]))
 
     def fail(self, error: ErrorPayload, usage: Usage | None = None) -> list[AnyEvent]:
-        return self._end(usage, Failure(error))
+        return self._end(usage, d.Failure(error))
 
     # --- the events ---------------------------------------------------------------------------------------
 
@@ -253,9 +241,9 @@ class ResponseBuilder:
 
     def _words(self, kind: Literal["message", "reasoning"], text: str, phase: Phase | None) -> Handle:
         words = self._handle(kind)
-        self._say(WordsStart(words.key, kind, phase))
+        self._say(d.WordsStart(words.key, kind, phase))
         if text:
-            self._say(Words(words.key, text))
+            self._say(d.Words(words.key, text))
         return words
 
     def _handle(
@@ -275,17 +263,17 @@ class ResponseBuilder:
         self._items[handle.key] = item
         if item.status != "in_progress":
             self._ended.add(handle.key)
-        return self._say(ItemDelta(item, handle.key))
+        return self._say(d.ItemDelta(item, handle.key))
 
-    def _say(self, delta: AnyDelta) -> list[AnyEvent]:
+    def _say(self, delta: d.AnyDelta) -> list[AnyEvent]:
         if self._composer.state == lifecycle.ABSENT:
             raise StateError("the response has not started; call start first")
         if self.finished:
             raise StateError(f"the response is {self._composer.state}; nothing can follow")
         return self.feed([delta])
 
-    def _end(self, usage: Usage | None, ending: AnyDelta) -> list[AnyEvent]:
-        before: list[AnyEvent] = [] if usage is None else self._say(UsageDelta(usage))
+    def _end(self, usage: Usage | None, ending: d.AnyDelta) -> list[AnyEvent]:
+        before: list[AnyEvent] = [] if usage is None else self._say(d.UsageDelta(usage))
         return before + self._say(ending)
 
     def _kept(self, events: list[AnyEvent]) -> list[AnyEvent]:

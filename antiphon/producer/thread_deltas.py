@@ -22,16 +22,7 @@ from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.errors import ErrorPayload, model_error, server_error
 from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.response import Usage
-from antiphon.stream.deltas import (
-    AnyDelta,
-    CallDelta,
-    Failure,
-    Finish,
-    ReasoningDelta,
-    TextDelta,
-    UsageDelta,
-    VendorDelta,
-)
+from antiphon.stream import deltas as d
 
 ThreadEvent = Mapping[str, Any] | bytes | str
 
@@ -78,30 +69,30 @@ class ThreadDeltas:
         """Another response begins: an item that is told from now on is a new one, whatever its id."""
         self._items = {}
 
-    def take(self, event: ThreadEvent) -> list[AnyDelta]:
+    def take(self, event: ThreadEvent) -> list[d.AnyDelta]:
         """The deltas of one event, which may come in its versioned envelope; none if it adds nothing."""
         return self.take_fields(unpacked(event))
 
-    def take_fields(self, fields: ThreadFields) -> list[AnyDelta]:
+    def take_fields(self, fields: ThreadFields) -> list[d.AnyDelta]:
         """The same of an event that is unpacked."""
         kind = text_in(fields, "type")
         match kind:
             case "turn.completed":
-                return [*_usage(fields), Finish()]
+                return [*_usage(fields), d.Finish()]
             case "turn.failed":
                 message = text_in(fields, "message") or "the turn failed"
-                return [*_usage(fields), Failure(model_error(message))]
+                return [*_usage(fields), d.Failure(model_error(message))]
             case "error":
-                return [Failure(server_error(text_in(fields, "message") or "the thread failed"))]
+                return [d.Failure(server_error(text_in(fields, "message") or "the thread failed"))]
             case "item.started" | "item.updated" | "item.completed":
                 item = fields.get("item")
                 return self._item(kind, item) if isinstance(item, dict) else []
         return self._vendor_event(kind, fields) if kind in VENDOR_EVENTS else []
 
-    def _item(self, event: str, fields: ThreadFields) -> list[AnyDelta]:
+    def _item(self, event: str, fields: ThreadFields) -> list[d.AnyDelta]:
         kind, id = text_in(fields, "type"), text_in(fields, "id")
         item = self._items.get((kind, id))
-        deltas: list[AnyDelta] = []
+        deltas: list[d.AnyDelta] = []
         if item is None or (item.done and event == "item.started"):
             item = self._new_item(kind, fields)
             if item is None:
@@ -142,26 +133,26 @@ class ThreadDeltas:
             return CommandItem
         return _CALL_ITEMS.get(kind)
 
-    def _vendor_event(self, kind: str, fields: ThreadFields) -> list[AnyDelta]:
+    def _vendor_event(self, kind: str, fields: ThreadFields) -> list[d.AnyDelta]:
         plan = self._items.get(("plan", text_in(fields, "item_id")))
         data = {name: value for name, value in fields.items() if name != "type"}
         name = f"{self._vendor}:{kind.replace('.', '_')}"
-        return [VendorDelta(name, {"data": data}, plan.key if plan is not None else None)]
+        return [d.VendorDelta(name, {"data": data}, plan.key if plan is not None else None)]
 
 
-def provider_deltas(event: ThreadEvent) -> list[AnyDelta]:
+def provider_deltas(event: ThreadEvent) -> list[d.AnyDelta]:
     """The deltas of one normalised event of a model's stream."""
     fields = _fields_of(event)
     text, call_id = text_in(fields, "delta"), text_in(fields, "call_id")
     match text_in(fields, "type"):
         case "text_delta":
-            return [TextDelta(text)]
+            return [d.TextDelta(text)]
         case "reasoning_delta":
-            return [ReasoningDelta(text)]
+            return [d.ReasoningDelta(text)]
         case "tool_call_start":
-            return [CallDelta(f"call {call_id}", "", text_in(fields, "name"), call_id)]
+            return [d.CallDelta(f"call {call_id}", "", text_in(fields, "name"), call_id)]
         case "tool_call_delta":
-            return [CallDelta(f"call {call_id}", text, call_id=call_id)]
+            return [d.CallDelta(f"call {call_id}", text, call_id=call_id)]
         case "usage":
             return _usage(fields)
         case "done":
@@ -185,7 +176,7 @@ def _fields_of(event: ThreadEvent) -> dict[str, Any]:
         raise ValueError(f"this is no thread event: {error}") from None
 
 
-def _usage(fields: ThreadFields) -> list[AnyDelta]:
+def _usage(fields: ThreadFields) -> list[d.AnyDelta]:
     usage = fields.get("usage")
     if not isinstance(usage, dict):
         return []
@@ -200,14 +191,14 @@ def _usage(fields: ThreadFields) -> list[AnyDelta]:
         cached=count("cached_input_tokens", "cached_tokens", "cached_prompt_tokens"),
         reasoning=count("reasoning_tokens"),
     )
-    return [UsageDelta(counted)]
+    return [d.UsageDelta(counted)]
 
 
-def _finish(reason: str) -> AnyDelta:
+def _finish(reason: str) -> d.AnyDelta:
     if reason == "length":
-        return Finish("length")
+        return d.Finish("length")
     if reason == "content_filter":
-        return Finish("content_filter")
+        return d.Finish("content_filter")
     if reason == "error":
-        return Failure(ErrorPayload("model_error", "the model ended with an error"))
-    return Finish()
+        return d.Failure(ErrorPayload("model_error", "the model ended with an error"))
+    return d.Finish()

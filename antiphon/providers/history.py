@@ -11,31 +11,19 @@ from msgspec import Struct
 
 from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.tools import express_as_functions
+from antiphon.spec import items
 from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.history_text import output_as_message
-from antiphon.spec.items import (
-    Compaction,
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    Item,
-    ItemReference,
-    Message,
-    Reasoning,
-    is_failed,
-    type_of,
-)
 
-AnyCall = FunctionCall | CustomToolCall
-AnyCallOutput = FunctionCallOutput | CustomToolCallOutput
+AnyCall = items.FunctionCall | items.CustomToolCall
+AnyCallOutput = items.FunctionCallOutput | items.CustomToolCallOutput
 _Role = Literal["system", "user", "assistant", "tool"]
 
 
 class InputEntry(NamedTuple):
     """An item, and its number in the input; below zero for what came from the store."""
 
-    item: Item
+    item: items.Item
     number: int
 
     @property
@@ -59,15 +47,15 @@ def entries(turn: Turn) -> list[InputEntry]:
     return [InputEntry(item, n) for n, item in enumerate(turn.items, -first)]
 
 
-def get_speaker(message: Message) -> str:
+def get_speaker(message: items.Message) -> str:
     """The name of the message's speaker, a field outside the specification; empty without one."""
-    return str(extras(message).get("name") or "") if type(message) is not Message else ""
+    return str(extras(message).get("name") or "") if type(message) is not items.Message else ""
 
 
 def note_speakers(turn: Turn, provider: str, told: list[InputEntry]) -> None:
     """Leave a receipt for each name of a speaker, on a wire that has none."""
     for entry in told:
-        if isinstance(entry.item, Message) and get_speaker(entry.item):
+        if isinstance(entry.item, items.Message) and get_speaker(entry.item):
             turn.receipt(provider, f"{entry.where}.name", "this wire has no names of those who speak")
 
 
@@ -81,7 +69,7 @@ def speeches(
     told = entries(turn)
     if not has_names:
         note_speakers(turn, provider, told)
-    if len(told) == 1 and isinstance(said := told[0].item, Message) and said.role == "user":
+    if len(told) == 1 and isinstance(said := told[0].item, items.Message) and said.role == "user":
         return [Speech("user", told)]  # how every conversation begins
     return _Speeches(turn, told, provider, vendor).all()
 
@@ -97,29 +85,29 @@ class _Speeches:
         self._outputs: defaultdict[str, deque[InputEntry]] = defaultdict(deque)
         self._entries = [one for entry in told if (one := self._as_function_item(entry)) is not None]
         for entry in self._entries:
-            if isinstance(entry.item, (FunctionCallOutput, CustomToolCallOutput)):
+            if isinstance(entry.item, (items.FunctionCallOutput, items.CustomToolCallOutput)):
                 self._outputs[entry.item.call_id].append(entry)
 
     def all(self) -> list[Speech]:
         for entry in self._entries:
             match entry.item:
-                case Message(role="user"):
+                case items.Message(role="user"):
                     self._add("user", entry)
-                case Message(role="assistant", phase=phase):
+                case items.Message(role="assistant", phase=phase):
                     if phase is not None:
                         why = "this wire does not tell commentary from the final answer"
                         self._turn.receipt(self._provider, "input.phase", why, SUPPRESSED)
                     self._add("assistant", entry)
-                case FunctionCall() | CustomToolCall() | Reasoning():
+                case items.FunctionCall() | items.CustomToolCall() | items.Reasoning():
                     self._add("assistant", entry)
-                case Message():
+                case items.Message():
                     self._add("system", entry)
-                case FunctionCallOutput() | CustomToolCallOutput():
+                case items.FunctionCallOutput() | items.CustomToolCallOutput():
                     self._output(entry)
                 case Opaque(type=kind) if kind.startswith(self._vendor):
                     self._add("assistant", entry)
-                case Compaction() | ItemReference() | Opaque():
-                    why = f"an item of type {type_of(entry.item)!r} has no place on this wire"
+                case items.Compaction() | items.ItemReference() | Opaque():
+                    why = f"an item of type {items.type_of(entry.item)!r} has no place on this wire"
                     self._turn.receipt(self._provider, entry.where, why)
         self._answer()
         return self._done
@@ -168,6 +156,6 @@ def note_failure(turn: Turn, provider: str, entry: InputEntry, output: AnyCallOu
 
     A strict request is not refused for that: an agent has to send what its tools said.
     """
-    if is_failed(output) and entry.number >= 0 and not turn.strict:
+    if items.is_failed(output) and entry.number >= 0 and not turn.strict:
         reason = "this API has no mark for a tool that failed; what the tool said is passed on"
         turn.receipt(provider, f"{entry.where}.status", reason)

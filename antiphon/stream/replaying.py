@@ -15,29 +15,9 @@ from antiphon.spec.content import OutputText, ReasoningText, Refusal, SummaryTex
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.items import CustomToolCall, FunctionCall, Item, Message, Reasoning
 from antiphon.spec.response import Response
+from antiphon.stream import deltas as d
 from antiphon.stream import lifecycle
 from antiphon.stream.composer import Composer
-from antiphon.stream.deltas import (
-    FINISH_OF,
-    AnnotationDelta,
-    AnyDelta,
-    CallDelta,
-    Finish,
-    FinishReason,
-    ItemDelta,
-    ItemEnd,
-    MessageStart,
-    PartEnd,
-    ReasoningDelta,
-    RefusalDelta,
-    SignatureDelta,
-    SummaryDelta,
-    TextDelta,
-    UsageDelta,
-    WholeItem,
-    Words,
-    WordsStart,
-)
 
 
 def recompose(
@@ -63,7 +43,7 @@ def recompose(
     return events + composer.feed(_ending(response))
 
 
-def _said(item: Item, key: int, is_last: bool) -> list[AnyDelta]:
+def _said(item: Item, key: int, is_last: bool) -> list[d.AnyDelta]:
     """An item as its provider might have said it. One that was cut short is left open: the end cuts it."""
     is_open = getattr(item, "status", None) in ("incomplete", "in_progress")
     match item:
@@ -72,20 +52,20 @@ def _said(item: Item, key: int, is_last: bool) -> list[AnyDelta]:
                 return words[:-1] if is_open else words
             said = [*(_message(item) if isinstance(item, Message) else _reasoning(item))]
             # One that was over waits for an open one before it, and is cut together with that.
-            return said if is_open and is_last else [*said, ItemEnd(status="completed")]
+            return said if is_open and is_last else [*said, d.ItemEnd(status="completed")]
         case FunctionCall() | CustomToolCall():
             if isinstance(item, FunctionCall):
-                call = CallDelta(key, item.arguments, item.name, item.call_id, "function", item.namespace)
+                call = d.CallDelta(key, item.arguments, item.name, item.call_id, "function", item.namespace)
             else:
-                call = CallDelta(key, item.input, item.name, item.call_id, "custom", item.namespace)
-            return [call] if is_open else [call, ItemEnd(key, "completed")]
-    whole = cast(WholeItem, item)  # an output has no references
+                call = d.CallDelta(key, item.input, item.name, item.call_id, "custom", item.namespace)
+            return [call] if is_open else [call, d.ItemEnd(key, "completed")]
+    whole = cast(d.WholeItem, item)  # an output has no references
     if is_open and isinstance(whole, Opaque):
         whole = lifecycle.with_status(whole, "in_progress")
-    return [ItemDelta(whole, key)]
+    return [d.ItemDelta(whole, key)]
 
 
-def _plain_words(item: Message | Reasoning, key: int, is_open: bool) -> list[AnyDelta]:
+def _plain_words(item: Message | Reasoning, key: int, is_open: bool) -> list[d.AnyDelta]:
     """An item of texts alone, under its key, if it can be told in no other way.
 
     It was announced before its first word, and has none; or it stayed open while others began.
@@ -95,49 +75,49 @@ def _plain_words(item: Message | Reasoning, key: int, is_open: bool) -> list[Any
     if not texts or len(texts) < len(parts) or not (is_open or not texts[0]):
         return []
     if isinstance(item, Message):
-        said: list[AnyDelta] = [WordsStart(key, phase=item.phase)]
+        said: list[d.AnyDelta] = [d.WordsStart(key, phase=item.phase)]
     elif item.summary or item.encrypted_content:
         return []
     else:
-        said = [WordsStart(key, "reasoning")]
+        said = [d.WordsStart(key, "reasoning")]
     for text in texts:
-        said += [Words(key, text), PartEnd(key)]
-    return [*said, ItemEnd(key)]
+        said += [d.Words(key, text), d.PartEnd(key)]
+    return [*said, d.ItemEnd(key)]
 
 
 def _is_plain(part: OutputText | ReasoningText) -> bool:
     return isinstance(part, ReasoningText) or not (part.annotations or part.logprobs)
 
 
-def _message(message: Message) -> Iterator[AnyDelta]:
-    yield MessageStart(message.phase)
+def _message(message: Message) -> Iterator[d.AnyDelta]:
+    yield d.MessageStart(message.phase)
     for part in message.content:
         match part:
             case OutputText(text, annotations, logprobs):
                 if text:
-                    yield TextDelta(text, logprobs or None)
-                yield from (AnnotationDelta(annotation) for annotation in annotations)
+                    yield d.TextDelta(text, logprobs or None)
+                yield from (d.AnnotationDelta(annotation) for annotation in annotations)
                 if logprobs and not text:
-                    yield TextDelta("", logprobs)
+                    yield d.TextDelta("", logprobs)
             case Refusal(refusal):
-                yield RefusalDelta(refusal)
-        yield PartEnd()
+                yield d.RefusalDelta(refusal)
+        yield d.PartEnd()
 
 
-def _reasoning(reasoning: Reasoning) -> Iterator[AnyDelta]:
+def _reasoning(reasoning: Reasoning) -> Iterator[d.AnyDelta]:
     for part in reasoning.content or ():
         if isinstance(part, ReasoningText) and part.text:
-            yield ReasoningDelta(part.text)
-            yield PartEnd()
+            yield d.ReasoningDelta(part.text)
+            yield d.PartEnd()
     for number, part in enumerate(reasoning.summary):
         if isinstance(part, SummaryText) and part.text:
-            yield SummaryDelta(part.text, number)
+            yield d.SummaryDelta(part.text, number)
     if reasoning.encrypted_content:
-        yield SignatureDelta(reasoning.encrypted_content)
+        yield d.SignatureDelta(reasoning.encrypted_content)
 
 
-def _ending(response: Response) -> list[AnyDelta]:
+def _ending(response: Response) -> list[d.AnyDelta]:
     details = response.incomplete_details
-    reason: FinishReason = "stop" if details is None else FINISH_OF.get(details.reason, "length")
-    ending: list[AnyDelta] = [] if response.usage is None else [UsageDelta(response.usage)]
-    return [*ending, Finish(reason)]
+    reason: d.FinishReason = "stop" if details is None else d.FINISH_OF.get(details.reason, "length")
+    ending: list[d.AnyDelta] = [] if response.usage is None else [d.UsageDelta(response.usage)]
+    return [*ending, d.Finish(reason)]

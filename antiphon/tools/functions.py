@@ -16,16 +16,7 @@ from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart, text_of
 from antiphon.spec.errors import SpecError, invalid_param
 from antiphon.spec.items import Item
-from antiphon.tools.base import (
-    Function,
-    HostedCall,
-    HostedTool,
-    Outcome,
-    Scope,
-    ToolEnvironment,
-    ToolSession,
-    tell_as_call,
-)
+from antiphon.tools import base
 from antiphon.wires.tools.failures import ToolError
 
 GROUP = "antiphon.tools.functions"
@@ -55,13 +46,13 @@ class FunctionSettings(ToolSettings, frozen=True, kw_only=True):
     """Functions as `module:function`."""
 
 
-class Functions(HostedTool):
+class Functions(base.HostedTool):
     Settings: ClassVar[type[ToolSettings]] = FunctionSettings
     types = frozenset({TYPE})
     items = frozenset({CALL})
     is_named = True
 
-    def __init__(self, settings: FunctionSettings, environment: ToolEnvironment) -> None:
+    def __init__(self, settings: FunctionSettings, environment: base.ToolEnvironment) -> None:
         super().__init__(settings, environment)
         self._functions: dict[str, DeclaredFunction] = {}
         for point in entry_points(group=GROUP):
@@ -81,14 +72,14 @@ class Functions(HostedTool):
     def permissions(self, declared: Opaque, param: str) -> Sequence[str]:
         return [f"{TYPE}:{self._find(declared, param).name}"]
 
-    async def open(self, declared: Opaque, scope: Scope) -> ToolSession:
+    async def open(self, declared: Opaque, scope: base.Scope) -> base.ToolSession:
         return _Session(self._find(declared, scope.param))
 
     def recall(self, item: Opaque, context: Sequence[Item]) -> list[Item]:
         fields = item.fields
         name, output = str(fields.get("name") or "function"), fields.get("output")
         said = output if isinstance(output, str) else str(fields.get("error") or "(no output was recorded)")
-        return tell_as_call(item, name, str(fields.get("arguments") or "{}"), said)
+        return base.tell_as_call(item, name, str(fields.get("arguments") or "{}"), said)
 
     def _find(self, declared: Opaque, param: str) -> DeclaredFunction:
         name = declared.fields.get("name")
@@ -100,19 +91,19 @@ class Functions(HostedTool):
         return found
 
 
-class _Session(ToolSession):
+class _Session(base.ToolSession):
     def __init__(self, function: DeclaredFunction) -> None:
         self._function = function
         self.timeout = function.timeout
-        declared = Function(
+        declared = base.Function(
             function.name, function.description, function.get_schema(), True if function.strict else None
         )
         self.functions = [declared]
 
-    def begin(self, call: HostedCall) -> None:
+    def begin(self, call: base.HostedCall) -> None:
         call.item(type=CALL, status="in_progress", name=call.function, arguments="", output=None, error=None)
 
-    async def run(self, call: HostedCall) -> Outcome:
+    async def run(self, call: base.HostedCall) -> base.Outcome:
         try:
             output = await self._function.call(call.arguments)
         except ToolError as error:
@@ -120,15 +111,15 @@ class _Session(ToolSession):
         text = text_of(output)
         if len(text) > _SHOWN:
             text = f"{text[:_SHOWN]}\n[cut off here: the result has {len(text):,} characters]"
-        return Outcome(output, self._item(call, output=text))
+        return base.Outcome(output, self._item(call, output=text))
 
     def is_idempotent(self, function: str) -> bool:
         return self._function.idempotent
 
-    def failure(self, call: HostedCall, message: str) -> Outcome:
-        return Outcome(message, self._item(call, "failed", error=message), failed=True)
+    def failure(self, call: base.HostedCall, message: str) -> base.Outcome:
+        return base.Outcome(message, self._item(call, "failed", error=message), failed=True)
 
-    def _item(self, call: HostedCall, status: str = "completed", **fields: str) -> dict[str, Any]:
+    def _item(self, call: base.HostedCall, status: str = "completed", **fields: str) -> dict[str, Any]:
         made = {"type": CALL, "status": status, "name": call.function, "arguments": call.arguments}
         return {**made, "output": None, "error": None, **fields}
 

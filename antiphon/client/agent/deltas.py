@@ -6,14 +6,7 @@ from typing import Any, Literal
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from antiphon.client.agent.events import (
-    AgentEvent,
-    AgentResult,
-    RunEnded,
-    StepStarted,
-    ToolEnded,
-    ToolOutcome,
-)
+from antiphon.client.agent import events
 from antiphon.client.agent.run import AgentRun
 from antiphon.client.errors import AntiphonError, StatusError
 from antiphon.spec import events as ev
@@ -21,29 +14,11 @@ from antiphon.spec import ids
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import CustomToolCall, FunctionCall, Item, ItemReference, Message, Reasoning
 from antiphon.spec.response import Usage
-from antiphon.stream.deltas import (
-    FINISH_OF,
-    AnnotationDelta,
-    AnyDelta,
-    CallDelta,
-    Failure,
-    Finish,
-    ItemDelta,
-    ItemEnd,
-    MessageStart,
-    PartEnd,
-    ReasoningDelta,
-    RefusalDelta,
-    SignatureDelta,
-    SummaryDelta,
-    TextDelta,
-    UsageDelta,
-    VendorDelta,
-)
+from antiphon.stream import deltas as d
 from antiphon.stream.lifecycle import with_status
 
 
-async def deltas_of(run: AgentRun[Any]) -> AsyncIterator[list[AnyDelta]]:
+async def deltas_of(run: AgentRun[Any]) -> AsyncIterator[list[d.AnyDelta]]:
     """What the run says, in batches, and its end."""
     reader = _DeltaReader()
     try:
@@ -60,66 +35,66 @@ class _DeltaReader:
         self._used: set[str] = set()
         self._outputs_given: set[str] = set()  # outputs of the step
 
-    def read(self, event: AgentEvent) -> list[AnyDelta]:
+    def read(self, event: events.AgentEvent) -> list[d.AnyDelta]:
         match event:
             case ev.OutputTextDeltaEvent(delta=text, logprobs=logprobs):
-                return [TextDelta(text, None if logprobs is UNSET else logprobs)]
+                return [d.TextDelta(text, None if logprobs is UNSET else logprobs)]
             case ev.ReasoningDeltaEvent(delta=text):
-                return [ReasoningDelta(text)]
+                return [d.ReasoningDelta(text)]
             case ev.ReasoningSummaryTextDeltaEvent(delta=text, summary_index=part):
-                return [SummaryDelta(text, part)]
+                return [d.SummaryDelta(text, part)]
             case ev.RefusalDeltaEvent(delta=text):
-                return [RefusalDelta(text)]
+                return [d.RefusalDelta(text)]
             case ev.OutputTextAnnotationAddedEvent(annotation=annotation):
-                return [] if annotation is None else [AnnotationDelta(annotation)]
+                return [] if annotation is None else [d.AnnotationDelta(annotation)]
             case ev.ContentPartDoneEvent():
-                return [PartEnd()]
+                return [d.PartEnd()]
             case ev.FunctionCallArgumentsDeltaEvent(item_id=key, delta=text):
-                return [CallDelta(key, text)]
+                return [d.CallDelta(key, text)]
             case ev.CustomToolCallInputDeltaEvent(item_id=key, delta=text):
-                return [CallDelta(key, text, kind="custom")]
+                return [d.CallDelta(key, text, kind="custom")]
             case ev.OutputItemAddedEvent(item=item):
                 return [] if item is None else self._added(item)
             case ev.OutputItemDoneEvent(item=item):
                 return [] if item is None else self._done(item)
             case ev.OtherEvent():
                 bound = {"item_id", "output_index"} & event.fields.keys()
-                return [] if bound else [VendorDelta(event.type, event.fields)]
-            case StepStarted():
+                return [] if bound else [d.VendorDelta(event.type, event.fields)]
+            case events.StepStarted():
                 self._call_ids, self._outputs_given = {}, set()
-            case ToolEnded(outcome=outcome):
+            case events.ToolEnded(outcome=outcome):
                 return self._output(outcome)
-            case RunEnded(result=result):
+            case events.RunEnded(result=result):
                 left = result.steps[-1].outcomes if result.steps else ()
                 return [*(delta for outcome in left for delta in self._output(outcome)), *_end(result)]
         return []
 
-    def _added(self, item: Item) -> list[AnyDelta]:
+    def _added(self, item: Item) -> list[d.AnyDelta]:
         match item:
             case Message():
-                return [MessageStart(item.phase)]
+                return [d.MessageStart(item.phase)]
             case FunctionCall():
                 named = self._name(item.call_id)
-                return [CallDelta(item.id, name=item.name, call_id=named, namespace=item.namespace)]
+                return [d.CallDelta(item.id, name=item.name, call_id=named, namespace=item.namespace)]
             case CustomToolCall():
                 named = self._name(item.call_id)
-                return [CallDelta(item.id, "", item.name, named, "custom", item.namespace)]
+                return [d.CallDelta(item.id, "", item.name, named, "custom", item.namespace)]
             case Reasoning() | ItemReference():
                 return []
-        return [] if getattr(item, "status", None) in (None, "completed") else [ItemDelta(item, item.id)]
+        return [] if getattr(item, "status", None) in (None, "completed") else [d.ItemDelta(item, item.id)]
 
-    def _done(self, item: Item) -> list[AnyDelta]:
+    def _done(self, item: Item) -> list[d.AnyDelta]:
         ended = item.status if isinstance(item, Message | Reasoning | FunctionCall | CustomToolCall) else None
         status: Literal["completed"] | None = "completed" if ended == "completed" else None
         match item:
             case Message() | ItemReference():
-                return [ItemEnd(status=status)]
+                return [d.ItemEnd(status=status)]
             case Reasoning():
                 proof = item.encrypted_content
-                return [*([SignatureDelta(proof)] if proof else []), ItemEnd(status=status)]
+                return [*([d.SignatureDelta(proof)] if proof else []), d.ItemEnd(status=status)]
             case FunctionCall() | CustomToolCall():
-                return [ItemEnd(item.id, status)]
-        return [ItemDelta(item, item.id)]
+                return [d.ItemEnd(item.id, status)]
+        return [d.ItemDelta(item, item.id)]
 
     def _name(self, call_id: str) -> str:
         """Models number their calls anew in every response; here no two may be the same."""
@@ -128,36 +103,39 @@ class _DeltaReader:
         self._call_ids[call_id] = named
         return named
 
-    def _output(self, outcome: ToolOutcome) -> list[AnyDelta]:
+    def _output(self, outcome: events.ToolOutcome) -> list[d.AnyDelta]:
         call_id = outcome.call.call_id
         named = self._call_ids.get(call_id)
         if named is None or call_id in self._outputs_given:
             return []
         self._outputs_given.add(call_id)
-        return [ItemDelta(with_status(replace(outcome.item, call_id=named), "completed"))]
+        return [d.ItemDelta(with_status(replace(outcome.item, call_id=named), "completed"))]
 
 
-def _end(result: AgentResult) -> list[AnyDelta]:
-    usage: list[AnyDelta] = [UsageDelta(result.usage)] if result.usage != Usage() else []
+def _end(result: events.AgentResult) -> list[d.AnyDelta]:
+    usage: list[d.AnyDelta] = [d.UsageDelta(result.usage)] if result.usage != Usage() else []
     response = result.response
     match result.stopped:
         case "answered":
-            return [*usage, Finish("stop")]
+            return [*usage, d.Finish("stop")]
         case "incomplete":
             details = response.incomplete_details if response is not None else None
-            return [*usage, Finish(FINISH_OF.get(details.reason if details else "", "cancelled"))]
+            return [*usage, d.Finish(d.FINISH_OF.get(details.reason if details else "", "cancelled"))]
         case "steps":
-            return [*usage, Finish("max_tool_calls")]
+            return [*usage, d.Finish("max_tool_calls")]
         case "tokens":
-            return [*usage, Finish("length")]
+            return [*usage, d.Finish("length")]
         case "cancelled":
-            return [*usage, Finish("cancelled")]
+            return [*usage, d.Finish("cancelled")]
         case "time":
-            return [*usage, Failure(ErrorPayload("server_error", "the agent took too long", code="timeout"))]
+            return [
+                *usage,
+                d.Failure(ErrorPayload("server_error", "the agent took too long", code="timeout")),
+            ]
     error = response.error if response is not None else None
     if error is None:
         return usage  # the run raises what happened
-    return [*usage, Failure(ErrorPayload("model_error", error.message, code=error.code))]
+    return [*usage, d.Failure(ErrorPayload("model_error", error.message, code=error.code))]
 
 
 def _as_ours(error: AntiphonError) -> SpecError:

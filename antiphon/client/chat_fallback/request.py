@@ -5,19 +5,13 @@ Only what both protocols can say goes this way; what needs the server's memory i
 
 from antiphon.client.errors import StatusError, UsageError
 from antiphon.client.resources.parameters import encoded
+from antiphon.spec import tools
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText, OutputText, Refusal, text_of
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning, type_of
 from antiphon.spec.request import SAMPLING, Request
-from antiphon.spec.tools import (
-    AllowedTools,
-    FunctionTool,
-    FunctionToolChoice,
-    JsonObjectFormat,
-    JsonSchemaFormat,
-)
 from antiphon.wires.chat.messages import (
     ChatMessages,
     MessageFields,
@@ -75,9 +69,9 @@ def chat_body(request: Request) -> bytes:
         if request.tool_choice is not None:
             body["tool_choice"] = _choice(request)
     format = request.text.format if request.text else None
-    if isinstance(format, JsonSchemaFormat):
+    if isinstance(format, tools.JsonSchemaFormat):
         body["response_format"] = json_schema(format)
-    elif isinstance(format, JsonObjectFormat):
+    elif isinstance(format, tools.JsonObjectFormat):
         body["response_format"] = {"type": "json_object"}
     return encoded({name: value for name, value in body.items() if value is not None})
 
@@ -142,7 +136,7 @@ def _part(part: ContentPart) -> MessageFields:
 
 
 def _tool(tool: object) -> MessageFields:
-    if not isinstance(tool, FunctionTool):
+    if not isinstance(tool, tools.FunctionTool):
         kind = tool.type if isinstance(tool, Opaque) else "custom"
         raise UsageError(f"a tool of type {kind!r} needs `/responses`, which this server does not have")
     parameters = tool.parameters or {"type": "object"}
@@ -151,8 +145,8 @@ def _tool(tool: object) -> MessageFields:
 
 def _choice(request: Request) -> object:
     match request.tool_choice:
-        case FunctionToolChoice(name=name):
+        case tools.FunctionToolChoice(name=name):
             return named_choice(name)
-        case AllowedTools() | Opaque():
+        case tools.AllowedTools() | Opaque():
             raise UsageError("this tool_choice needs `/responses`, which this server does not have")
     return request.tool_choice

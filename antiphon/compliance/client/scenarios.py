@@ -16,21 +16,8 @@ from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.initial_response import new_response
 from antiphon.spec.response import Response
+from antiphon.stream import deltas as d
 from antiphon.stream.composer import Composer
-from antiphon.stream.deltas import (
-    AnnotationDelta,
-    AnyDelta,
-    CallDelta,
-    Failure,
-    Finish,
-    ItemDelta,
-    MessageStart,
-    ReasoningDelta,
-    RefusalDelta,
-    SummaryDelta,
-    TextDelta,
-    VendorDelta,
-)
 from antiphon.stream.framing import frames
 from antiphon.stream.sse import DONE, KEEPALIVE
 
@@ -69,7 +56,7 @@ class Scenario:
 
     id: str
     rule: str
-    deltas: tuple[AnyDelta, ...] = (*map(TextDelta, WORDS), Finish())
+    deltas: tuple[d.AnyDelta, ...] = (*map(d.TextDelta, WORDS), d.Finish())
     cut: _Cut = _at_once
     reply: str | None = f"completed|{SAID}"
     calls: tuple[str, ...] = ()
@@ -135,18 +122,18 @@ def _renamed(event: bytes) -> bytes:
     return event.replace(b"acme:shimmer", b"response.shimmer.delta")
 
 
-def _said(*deltas: AnyDelta, before: bool = True) -> tuple[AnyDelta, ...]:
-    words = [TextDelta(word) for word in WORDS]
-    return (*deltas, *words, Finish()) if before else (*words[:2], *deltas, *words[2:], Finish())
+def _said(*deltas: d.AnyDelta, before: bool = True) -> tuple[d.AnyDelta, ...]:
+    words = [d.TextDelta(word) for word in WORDS]
+    return (*deltas, *words, d.Finish()) if before else (*words[:2], *deltas, *words[2:], d.Finish())
 
 
-def _call(n: int, city: str) -> list[CallDelta]:
-    return [CallDelta(n, name="get_weather", call_id=f"call_{city}"), CallDelta(n, '{"location": ')]
+def _call(n: int, city: str) -> list[d.CallDelta]:
+    return [d.CallDelta(n, name="get_weather", call_id=f"call_{city}"), d.CallDelta(n, '{"location": ')]
 
 
 _NOTE: dict[str, Any] = {"type": "acme:note", "status": "completed", "data": {"any": ["thing"]}}
 _CITATION = UrlCitation(url="https://example.org/bees", title="Bees", start_index=0, end_index=5)
-_FAILURE = Failure(ErrorPayload("server_error", "the play ends badly", "played"))
+_FAILURE = d.Failure(ErrorPayload("server_error", "the play ends badly", "played"))
 _OVER_THERE = RefusedScenario(429, "too_many_requests", (("retry-after", "0"),))
 
 PLAYS: Final[dict[str, Scenario]] = {
@@ -155,46 +142,46 @@ PLAYS: Final[dict[str, Scenario]] = {
         # legal
         Scenario("text", "client.states"),
         Scenario(
-            "reasoning", "client.items", _said(SummaryDelta("A plan."), ReasoningDelta("Step by step."))
+            "reasoning", "client.items", _said(d.SummaryDelta("A plan."), d.ReasoningDelta("Step by step."))
         ),
         Scenario(
             "refusal",
             "client.items",
-            (RefusalDelta("I would "), RefusalDelta("rather not."), Finish()),
+            (d.RefusalDelta("I would "), d.RefusalDelta("rather not."), d.Finish()),
             reply="completed|I would rather not.",
         ),
         Scenario(
             "phases",
             "client.items",
             (
-                MessageStart("commentary"),
-                TextDelta("Looking. "),
-                MessageStart("final_answer"),
-                TextDelta("Done."),
-                Finish(),
+                d.MessageStart("commentary"),
+                d.TextDelta("Looking. "),
+                d.MessageStart("final_answer"),
+                d.TextDelta("Done."),
+                d.Finish(),
             ),
             reply="completed|Looking. Done.",
         ),
-        Scenario("annotations", "client.items", _said(AnnotationDelta(_CITATION), before=False)),
+        Scenario("annotations", "client.items", _said(d.AnnotationDelta(_CITATION), before=False)),
         Scenario("queued", "client.states", queued=True),
-        Scenario("no-output", "client.states", (Finish(),), reply="completed|"),
+        Scenario("no-output", "client.states", (d.Finish(),), reply="completed|"),
         Scenario(
             "incomplete",
             "client.states",
-            (TextDelta("Once upon"), Finish("length")),
+            (d.TextDelta("Once upon"), d.Finish("length")),
             reply="incomplete|Once upon",
         ),
-        Scenario("failed", "client.errors", (TextDelta("Once upon"), _FAILURE), reply="failed|Once upon"),
+        Scenario("failed", "client.errors", (d.TextDelta("Once upon"), _FAILURE), reply="failed|Once upon"),
         Scenario(
             "long",
             "client.sse",
-            (*[TextDelta("word ")] * 2000, Finish()),
+            (*[d.TextDelta("word ")] * 2000, d.Finish()),
             reply="completed|" + "word " * 2000,
         ),
         Scenario(
             "call",
             "client.loop",
-            (*_call(0, "Paris"), CallDelta(0, '"Paris"}'), Finish("tool_calls")),
+            (*_call(0, "Paris"), d.CallDelta(0, '"Paris"}'), d.Finish("tool_calls")),
             reply=None,
             calls=("call_Paris",),
         ),
@@ -204,9 +191,9 @@ PLAYS: Final[dict[str, Scenario]] = {
             (
                 *_call(0, "Paris"),
                 *_call(1, "Tokyo"),
-                CallDelta(0, '"Paris"}'),
-                CallDelta(1, '"Tokyo"}'),
-                Finish("tool_calls"),
+                d.CallDelta(0, '"Paris"}'),
+                d.CallDelta(1, '"Tokyo"}'),
+                d.Finish("tool_calls"),
             ),
             reply=None,
             calls=("call_Paris", "call_Tokyo"),
@@ -215,20 +202,20 @@ PLAYS: Final[dict[str, Scenario]] = {
         Scenario(
             "vendor-event",
             "client.unknown",
-            _said(VendorDelta("acme:progress", {"percent": 50}), before=False),
+            _said(d.VendorDelta("acme:progress", {"percent": 50}), before=False),
         ),
         Scenario(
             "unknown-event",
             "client.unknown",
-            _said(VendorDelta("acme:shimmer", {"delta": "x"}), before=False),
+            _said(d.VendorDelta("acme:shimmer", {"delta": "x"}), before=False),
             _each(_renamed),
         ),
-        Scenario("vendor-item", "client.unknown", _said(ItemDelta(Opaque.make(id="note_1", **_NOTE)))),
+        Scenario("vendor-item", "client.unknown", _said(d.ItemDelta(Opaque.make(id="note_1", **_NOTE)))),
         Scenario("unknown-fields", "client.unknown", cut=_each(_with_fields)),
         Scenario(
             "one-byte-at-a-time",
             "client.sse",
-            (TextDelta("wörld 🎼"), Finish()),
+            (d.TextDelta("wörld 🎼"), d.Finish()),
             _bytes,
             "completed|wörld 🎼",
         ),

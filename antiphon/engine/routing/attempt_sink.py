@@ -16,22 +16,9 @@ from antiphon.providers.base import Sink, Turn
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import Item, type_of
 from antiphon.spec.response import RouteAttempt, Usage
+from antiphon.stream import deltas as d
 from antiphon.stream.answer_limit import MOST_HELD, memory_of
 from antiphon.stream.client_calls import CALL_TYPES
-from antiphon.stream.deltas import (
-    AnnotationDelta,
-    AnyDelta,
-    CallDelta,
-    Failure,
-    Finish,
-    ItemDelta,
-    ReasoningDelta,
-    RefusalDelta,
-    SignatureDelta,
-    SummaryDelta,
-    TextDelta,
-    WordsStart,
-)
 from antiphon.wires.run_listener import Spent, total_usage
 
 Shows = Callable[[str], str | None]
@@ -56,21 +43,21 @@ class Asking(Protocol):
         """
 
 
-def announces(delta: AnyDelta, shows: Shows) -> bool:
+def announces(delta: d.AnyDelta, shows: Shows) -> bool:
     """Does this delta open an item that the client sees?"""
     match delta:
-        case TextDelta(text) | RefusalDelta(text):
+        case d.TextDelta(text) | d.RefusalDelta(text):
             return bool(text)
-        case AnnotationDelta():
+        case d.AnnotationDelta():
             return True
-        case ReasoningDelta(text) | SummaryDelta(text) | SignatureDelta(text):
+        case d.ReasoningDelta(text) | d.SummaryDelta(text) | d.SignatureDelta(text):
             return bool(text) and shows("reasoning") == "reasoning"
-        case CallDelta():
+        case d.CallDelta():
             type = CALL_TYPES[delta.kind]
             return bool(delta.name) and shows(type) == type
-        case WordsStart():
+        case d.WordsStart():
             return shows(delta.kind) == delta.kind
-        case ItemDelta(item):
+        case d.ItemDelta(item):
             return shows(type_of(item)) is not None
     return False
 
@@ -101,7 +88,7 @@ class AttemptSink(Struct, eq=False):
     added: Sequence[Item] = ()
     spent: list[Spent] = []
     """What each time that the model was asked for this took."""
-    _held: list[AnyDelta] | None = None
+    _held: list[d.AnyDelta] | None = None
     _memory: int = 0  # that it takes
 
     __repr__ = object.__repr__  # which shows no prompt
@@ -128,17 +115,17 @@ class AttemptSink(Struct, eq=False):
     async def ready(self) -> None:
         await self.sink.ready()
 
-    def put(self, deltas: list[AnyDelta]) -> bool:
+    def put(self, deltas: list[d.AnyDelta]) -> bool:
         last = type(deltas[-1]) if deltas else None
-        if last is TextDelta and self.has_content:
+        if last is d.TextDelta and self.has_content:
             return self.sink.put(deltas)
-        if last is Finish:
+        if last is d.Finish:
             return self._finish(deltas)
-        if last is Failure:
+        if last is d.Failure:
             return self._fail(deltas)
         return self.sink.put(deltas) if self.has_content else self._wait(deltas)
 
-    def _wait(self, deltas: list[AnyDelta]) -> bool:
+    def _wait(self, deltas: list[d.AnyDelta]) -> bool:
         if (held := self._held) is None:
             held = self._held = list(deltas)
         else:
@@ -153,15 +140,15 @@ class AttemptSink(Struct, eq=False):
         self._held, self.has_content = None, True
         return self.sink.put(held)
 
-    def _fail(self, deltas: list[AnyDelta]) -> bool:
+    def _fail(self, deltas: list[d.AnyDelta]) -> bool:
         if len(deltas) > 1:
             self.put(deltas[:-1])
         last = deltas[-1]
-        assert type(last) is Failure
+        assert type(last) is d.Failure
         self.failure = last.error
         return True
 
-    def _finish(self, deltas: list[AnyDelta]) -> bool:
+    def _finish(self, deltas: list[d.AnyDelta]) -> bool:
         self.is_finished = True
         if self._held is not None:
             deltas, self._held = [*self._held, *deltas], None
@@ -169,6 +156,6 @@ class AttemptSink(Struct, eq=False):
             self.router.ends(self, total_usage(self.spent), perf_counter())
         return self.sink.put(deltas)
 
-    def _has_content(self, deltas: Iterable[AnyDelta]) -> bool:
+    def _has_content(self, deltas: Iterable[d.AnyDelta]) -> bool:
         shows = self.router.shows
         return any(announces(delta, shows) for delta in deltas)

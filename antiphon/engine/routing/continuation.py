@@ -26,28 +26,8 @@ from antiphon.spec.items import (
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import TextFormat
+from antiphon.stream import deltas as d
 from antiphon.stream.answer_limit import MOST_HELD, TOO_LONG, AnswerTooLong, memory_of, size_of
-from antiphon.stream.deltas import (
-    CUTS,
-    AnnotationDelta,
-    AnyDelta,
-    CallDelta,
-    Failure,
-    Finish,
-    ItemDelta,
-    ItemEnd,
-    Key,
-    MessageStart,
-    PartEnd,
-    ReasoningDelta,
-    SignatureDelta,
-    SummaryDelta,
-    TextDelta,
-    UsageDelta,
-    VendorDelta,
-    Words,
-    WordsStart,
-)
 from antiphon.stream.open_items import is_json_object
 from antiphon.wires.usage import CHARACTERS_A_TOKEN
 
@@ -66,8 +46,8 @@ UNFINISHED = ErrorPayload(
     "or a text with a format; send the request again",
     code="cannot_continue",
 )
-_REASONING_ENDS = ItemEnd(None, "completed")
-_NO_WORDS = (UsageDelta, Finish, Failure)
+_REASONING_ENDS = d.ItemEnd(None, "completed")
+_NO_WORDS = (d.UsageDelta, d.Finish, d.Failure)
 _NOT_YET = "The result of this call comes later. Go on with the answer without it, and do not call again."
 _OUTPUTS = (FunctionCallOutput, CustomToolCallOutput)
 
@@ -236,8 +216,8 @@ class Continuation(Struct):
 
     def end(self, sink: Sink) -> None:
         """Put the end of the answer: nobody goes on with it."""
-        closing: list[AnyDelta] = [_REASONING_ENDS] if self.before.has_open_reasoning else []
-        sink.put([*closing, UsageDelta(self._usage_of_all()), Finish("length")])
+        closing: list[d.AnyDelta] = [_REASONING_ENDS] if self.before.has_open_reasoning else []
+        sink.put([*closing, d.UsageDelta(self._usage_of_all()), d.Finish("length")])
 
 
 def suppress_reasoning(turn: Turn, who: str) -> None:
@@ -265,8 +245,8 @@ def _ask(words: str) -> Message:
     return Message(role="user", content=[InputText(words)])
 
 
-def _says_something(delta: AnyDelta) -> bool:
-    return bool(delta.text) if isinstance(delta, TextDelta) else not isinstance(delta, _NO_WORDS)
+def _says_something(delta: d.AnyDelta) -> bool:
+    return bool(delta.text) if isinstance(delta, d.TextDelta) else not isinstance(delta, _NO_WORDS)
 
 
 class Continued(WrappingSink):
@@ -302,79 +282,79 @@ class Continued(WrappingSink):
         self._seam = Seam(before, how.unsent, how.anchor) if before else None
         self._is_joined = not before  # the open text has gone on, or is over
         self._is_at_text = bool(before)  # what comes belongs to that text
-        self._waiting: list[AnyDelta] = []  # until it is known what the text before it adds
+        self._waiting: list[d.AnyDelta] = []  # until it is known what the text before it adds
         self._memory = 0  # that they take
 
-    def put(self, deltas: list[AnyDelta]) -> bool:
-        passed: list[AnyDelta] = []
+    def put(self, deltas: list[d.AnyDelta]) -> bool:
+        passed: list[d.AnyDelta] = []
         for delta in deltas:
             for one in self._joined(delta):
                 if not self.has_added and _says_something(one):
                     self.has_added = True
                     self._begins()
-                passed.append(self._counted(one) if type(one) is UsageDelta else one)
+                passed.append(self._counted(one) if type(one) is d.UsageDelta else one)
         return self._sink.put(passed) if passed else True
 
-    def _joined(self, delta: AnyDelta) -> list[AnyDelta]:
+    def _joined(self, delta: d.AnyDelta) -> list[d.AnyDelta]:
         seam = self._seam if self._seam is not None and not self._seam.is_closed else None
         match delta:
-            case UsageDelta() | AnnotationDelta() if seam is not None:
+            case d.UsageDelta() | d.AnnotationDelta() if seam is not None:
                 self._waiting.append(delta)
                 self._memory += memory_of((delta,))
                 if self._memory > MOST_HELD:
                     raise AnswerTooLong(TOO_LONG)
                 return []
-            case UsageDelta():
+            case d.UsageDelta():
                 return [delta]
-            case AnnotationDelta():
+            case d.AnnotationDelta():
                 return self._placed(delta)
-            case TextDelta(text):
+            case d.TextDelta(text):
                 if seam is None:
                     self._is_joined = self._is_joined or bool(text)
                     return [delta]
                 new = seam.feed(text)
                 return self._told(new, delta) if seam.is_closed else []
-            case Finish(reason):
-                return [*self._decided(is_cut=reason in CUTS), delta]
-            case Failure():
+            case d.Finish(reason):
+                return [*self._decided(is_cut=reason in d.CUTS), delta]
+            case d.Failure():
                 return [*self._decided(is_cut=True), delta]
-            case ReasoningDelta() | SummaryDelta() | SignatureDelta() if not self._is_joined:
+            case d.ReasoningDelta() | d.SummaryDelta() | d.SignatureDelta() if not self._is_joined:
                 self._left_out()
                 self._room_for_thoughts -= size_of(delta)
                 if self._room_for_thoughts < 0:
                     raise AnswerTooLong(TOO_LONG)
                 return []
-            case MessageStart() | PartEnd(None) | ItemEnd(None) if not self._is_joined:
+            case d.MessageStart() | d.PartEnd(None) | d.ItemEnd(None) if not self._is_joined:
                 return []
         self._is_joined = True
         decided = self._decided()
         self._is_at_text = False
         return [*decided, self._keyed(delta)]
 
-    def _decided(self, *, is_cut: bool = False) -> list[AnyDelta]:
+    def _decided(self, *, is_cut: bool = False) -> list[d.AnyDelta]:
         """What the seam still holds: it is known now to be no more than that."""
         if self._seam is None or self._seam.is_closed:
             return []
         return self._told(self._seam.close(is_cut=is_cut))
 
-    def _told(self, new: str, last: TextDelta | None = None) -> list[AnyDelta]:
+    def _told(self, new: str, last: d.TextDelta | None = None) -> list[d.AnyDelta]:
         """What the text adds, of which `last` was the last piece, and what waited for that.
 
         Notes on a mere repetition are left out.
         """
-        passed: list[AnyDelta] = []
+        passed: list[d.AnyDelta] = []
         if new:
             self._is_joined = True
-            passed.append(last if last is not None and last.text == new else TextDelta(new))
+            passed.append(last if last is not None and last.text == new else d.TextDelta(new))
         for delta in self._waiting:
-            if not isinstance(delta, AnnotationDelta):
+            if not isinstance(delta, d.AnnotationDelta):
                 passed.append(delta)
             elif new:
                 passed += self._placed(delta)
         self._waiting = []
         return passed
 
-    def _placed(self, delta: AnnotationDelta) -> list[AnyDelta]:
+    def _placed(self, delta: d.AnnotationDelta) -> list[d.AnyDelta]:
         """A note at its place: its target counts from the start of its own text, and a part from its own."""
         citation = delta.annotation
         if self._seam is None or not self._is_at_text or not isinstance(citation, UrlCitation):
@@ -385,28 +365,28 @@ class Continued(WrappingSink):
         moved = replace(
             citation, start_index=citation.start_index + start, end_index=citation.end_index + start
         )
-        return [AnnotationDelta(moved)]
+        return [d.AnnotationDelta(moved)]
 
-    def _counted(self, delta: UsageDelta) -> UsageDelta:
+    def _counted(self, delta: d.UsageDelta) -> d.UsageDelta:
         if self.has_added:
             unheard = _tokens(self._seam.removed) if self._seam is not None else 0
         else:
             unheard = delta.usage.balanced().output_tokens
-        return UsageDelta(self._how.usage(delta.usage, unheard))
+        return d.UsageDelta(self._how.usage(delta.usage, unheard))
 
-    def _keyed(self, delta: AnyDelta) -> AnyDelta:
+    def _keyed(self, delta: d.AnyDelta) -> d.AnyDelta:
         match delta:
             case (
-                CallDelta(key=key)
-                | WordsStart(key=key)
-                | Words(key=key)
-                | PartEnd(key=key)
-                | ItemEnd(key=key)
-                | ItemDelta(key=key)
-                | VendorDelta(key=key)
+                d.CallDelta(key=key)
+                | d.WordsStart(key=key)
+                | d.Words(key=key)
+                | d.PartEnd(key=key)
+                | d.ItemEnd(key=key)
+                | d.ItemDelta(key=key)
+                | d.VendorDelta(key=key)
             ) if key is not None:
                 return replace(delta, key=self._own(key))
         return delta
 
-    def _own(self, key: Key) -> Key:
+    def _own(self, key: d.Key) -> d.Key:
         return f"{self._number}:{key}"

@@ -8,36 +8,11 @@ from msgspec import Raw
 
 from antiphon.providers import errors
 from antiphon.providers.answer_parser import LineParser
-from antiphon.providers.anthropic.wire import (
-    AnthropicBlock,
-    AnthropicCaller,
-    AnthropicDelta,
-    AnthropicEvent,
-    AnthropicMessage,
-    Container,
-    decode,
-    decode_any,
-    decode_block,
-    decode_message,
-)
+from antiphon.providers.anthropic import wire
 from antiphon.spec.codec import UNREADABLE, encode, to_builtins
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.extensions import is_valid_extension_type, vendor_item
-from antiphon.stream.deltas import (
-    AnnotationDelta,
-    AnyDelta,
-    Finish,
-    FinishReason,
-    ItemDelta,
-    ItemEnd,
-    PartEnd,
-    ReasoningDelta,
-    RefusalDelta,
-    SignatureDelta,
-    SummaryDelta,
-    TextDelta,
-    UsageDelta,
-)
+from antiphon.stream import deltas as d
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 from antiphon.wires.finish_reasons import FINISH_REASONS
 from antiphon.wires.messages.citations import annotation
@@ -57,7 +32,7 @@ class _OpenBlock:
 
     __slots__ = ("block", "citations", "length", "more", "pieces", "raw", "signature", "thoughts")
 
-    def __init__(self, block: AnthropicBlock, raw: bytes) -> None:
+    def __init__(self, block: wire.AnthropicBlock, raw: bytes) -> None:
         self.block = block
         self.raw = raw
         self.pieces: list[str] = []  # of a tool's input
@@ -100,21 +75,21 @@ class AnthropicStream(LineParser):
     ) -> None:
         super().__init__(names, provider=provider, note=note, secrets=secrets, max_line=max_line)
         self._summarises = summarises
-        self._thought = SummaryDelta if summarises else ReasoningDelta
+        self._thought = d.SummaryDelta if summarises else d.ReasoningDelta
         self._open: dict[int, _OpenBlock] = {}
         self._ended: dict[str, Any] = {}  # what is said of the end
         self._after_text = False
         self._usage: MessagesCounts | None = None
-        self._reason: FinishReason | None = None
+        self._reason: d.FinishReason | None = None
 
-    def feed(self, data: bytes) -> list[AnyDelta]:
+    def feed(self, data: bytes) -> list[d.AnyDelta]:
         """The deltas that these bytes complete. The data of an event is always one line."""
         for line in self._split(data):
             if line.startswith(b"data:"):
                 self._line(line)
         return self._take()
 
-    def end(self, error: ErrorPayload | None = None) -> list[AnyDelta]:
+    def end(self, error: ErrorPayload | None = None) -> list[d.AnyDelta]:
         """Nothing more will come; `error` says why, if the connection broke."""
         rest = self._lines.rest()
         if rest.startswith(b"data:"):
@@ -127,10 +102,10 @@ class AnthropicStream(LineParser):
                 self._fail(error or cut.payload)
         return self._take()
 
-    def whole(self, body: bytes) -> list[AnyDelta]:
+    def whole(self, body: bytes) -> list[d.AnyDelta]:
         """The deltas of an answer that was not streamed; raises `UpstreamError` if it is an error."""
         try:
-            message = decode_message(body)
+            message = wire.decode_message(body)
             if message.error is not None:
                 raise errors.from_error_object(self._provider, message.error, secrets=self._secrets)
             if message.content is None:
@@ -151,7 +126,7 @@ class AnthropicStream(LineParser):
         if self.over:
             return
         try:
-            event = decode(line[5:])
+            event = wire.decode(line[5:])
             if event.type == "content_block_delta":
                 self._delta(event.index, event.delta, line)
             else:
@@ -161,7 +136,7 @@ class AnthropicStream(LineParser):
             if not is_last:
                 self._fail(errors.invalid(self._provider, f"it sent an unreadable event: {error}").payload)
 
-    def _event(self, event: AnthropicEvent) -> None:
+    def _event(self, event: wire.AnthropicEvent) -> None:
         match event.type:
             case "content_block_start":
                 self._start(event.index, event.content_block)
@@ -186,7 +161,7 @@ class AnthropicStream(LineParser):
             case kind if kind != "ping":
                 self._note("output", f"an event of type {kind!r} cannot be passed on")
 
-    def _read_first_content(self, message: AnthropicMessage) -> None:
+    def _read_first_content(self, message: wire.AnthropicMessage) -> None:
         """Read the blocks of the first event, which has all calls of a program that goes on."""
         content = message.content or []
         for n, raw in enumerate(content, -len(content)):
@@ -197,9 +172,9 @@ class AnthropicStream(LineParser):
     def _keep_container(self, container: dict[str, Any] | None) -> None:
         if container and isinstance(id := container.get("id"), str):
             expires = container.get("expires_at")
-            self._keep(Container(id, expires if isinstance(expires, str) else None))
+            self._keep(wire.Container(id, expires if isinstance(expires, str) else None))
 
-    def _message(self, message: AnthropicMessage) -> None:
+    def _message(self, message: wire.AnthropicMessage) -> None:
         self._count(message.usage)
         self._keep_container(message.container)
         self._record_context_management(message.context_management)
@@ -217,7 +192,7 @@ class AnthropicStream(LineParser):
         if done is not None:
             self._ended["context_management"] = done
 
-    def _read_stop(self, end: AnthropicMessage | AnthropicDelta) -> None:
+    def _read_stop(self, end: wire.AnthropicMessage | wire.AnthropicDelta) -> None:
         if (reason := end.stop_reason) is None:
             return
         self._reason = FINISH_REASONS.get(reason, "stop")
@@ -226,18 +201,18 @@ class AnthropicStream(LineParser):
         details = end.stop_details
         if details is not None and details.explanation:
             self._ended["stop_details"] = {"type": "refusal", **to_builtins(details)}
-            self._deltas.append(RefusalDelta(details.explanation))
+            self._deltas.append(d.RefusalDelta(details.explanation))
 
     # --- blocks -------------------------------------------------------------------------------------------
 
     def _start(self, index: int, raw: Raw) -> None:
-        block = decode_block(raw)
+        block = wire.decode_block(raw)
         opened = self._open[index] = _OpenBlock(block, bytes(raw))
         was_text, self._after_text = self._after_text, block.type == "text"
         match block.type:
             case "text":
                 if was_text:
-                    self._deltas.append(PartEnd())
+                    self._deltas.append(d.PartEnd())
                 self._words(opened, block.text or "")
             case "thinking":
                 self._think(opened, block.thinking or "")
@@ -245,14 +220,14 @@ class AnthropicStream(LineParser):
             case "redacted_thinking":
                 pass
             case "tool_use":
-                caller = AnthropicCaller(block.id or "", block.caller or {})
+                caller = wire.AnthropicCaller(block.id or "", block.caller or {})
                 if caller.is_program:
                     self._keep(caller)
                 self._deltas.append(self._tool_calls.begin(index, block.name or "", block.id or ""))
             case "server_tool_use":
                 self._vendor(index, opened, "in_progress")
 
-    def _delta(self, index: int, delta: AnthropicDelta | None, line: bytes) -> None:
+    def _delta(self, index: int, delta: wire.AnthropicDelta | None, line: bytes) -> None:
         opened = self._open.get(index)
         if delta is None or opened is None:
             self._note("output", "a piece of a block that never began cannot be passed on")
@@ -273,12 +248,12 @@ class AnthropicStream(LineParser):
             case kind if opened.block.type in _KNOWN:
                 self._note("output", f"a piece of type {kind!r} of a block cannot be passed on")
             case _:
-                opened.add(decode_any(line[5:])["delta"])
+                opened.add(wire.decode_any(line[5:])["delta"])
 
     def _words(self, opened: _OpenBlock, text: str) -> None:
         if text:
             opened.length += len(text)
-            self._deltas.append(TextDelta(text))
+            self._deltas.append(d.TextDelta(text))
 
     def _think(self, opened: _OpenBlock, text: str) -> None:
         if text:
@@ -293,7 +268,7 @@ class AnthropicStream(LineParser):
             case "text":
                 for citation in opened.citations:
                     if noted := annotation(citation, opened.length):
-                        self._deltas.append(AnnotationDelta(noted))
+                        self._deltas.append(d.AnnotationDelta(noted))
                     else:
                         self._note("output", "a citation of an unknown kind cannot be passed on")
             case "thinking":
@@ -304,7 +279,7 @@ class AnthropicStream(LineParser):
                 if not opened.pieces and (given := opened.input()) not in ("{}", "null"):
                     self._deltas += self._tool_calls.arguments(index, given)
                 # A budget that is used up ends a call in the middle, and says so only afterwards.
-                self._deltas += [*self._tool_calls.flush(index), ItemEnd(index)]
+                self._deltas += [*self._tool_calls.flush(index), d.ItemEnd(index)]
             case _:
                 self._vendor(index, opened, "completed")
 
@@ -313,14 +288,14 @@ class AnthropicStream(LineParser):
         if signature or (text and not self._summarises):
             self._seal(type="thinking", thinking=text, signature=signature)
         elif text:
-            self._deltas.append(ItemEnd())
+            self._deltas.append(d.ItemEnd())
 
     def _seal(self, **block: str) -> None:
         """The whole block is the proof: clients drop the words of reasoning."""
         self._keep(block)
 
     def _keep(self, kept: object) -> None:
-        self._deltas += [SignatureDelta(encode(kept).decode()), ItemEnd(None, "completed")]
+        self._deltas += [d.SignatureDelta(encode(kept).decode()), d.ItemEnd(None, "completed")]
 
     def _vendor(self, index: int, opened: _OpenBlock, status: str) -> None:
         """A block that only this provider knows is kept whole, in an item of its own."""
@@ -334,18 +309,18 @@ class AnthropicStream(LineParser):
                 block["input"] = msgspec.json.decode(opened.input())
             except UNREADABLE:
                 self._note("output", f"the input of a block of type {kind!r} cannot be read")
-        self._deltas.append(ItemDelta(vendor_item(SLUG, kind, id="", data=block, status=status), index))
+        self._deltas.append(d.ItemDelta(vendor_item(SLUG, kind, id="", data=block, status=status), index))
 
     # --- ends ---------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
         if self._usage is not None and (more := self._usage.beyond_spec()):
             self._ended["usage"] = more
-        self._close(Finish(self._reason or "stop", self._ended or None))
+        self._close(d.Finish(self._reason or "stop", self._ended or None))
 
     def _flush(self) -> None:
         for index, opened in self._open.items():
             if opened.block.type == "tool_use":
                 self._deltas += self._tool_calls.flush(index)
         if self._usage is not None:
-            self._deltas.append(UsageDelta(balance(self._usage.to_spec(), self._note)))
+            self._deltas.append(d.UsageDelta(balance(self._usage.to_spec(), self._note)))

@@ -9,40 +9,13 @@ from msgspec import Raw
 
 from antiphon.providers import errors
 from antiphon.providers.answer_parser import AnswerParser
+from antiphon.providers.bedrock import wire
 from antiphon.providers.bedrock.content import VENDOR, annotation
 from antiphon.providers.bedrock.eventstream import BadMessage, EventStreamMessage, EventStreamReader
-from antiphon.providers.bedrock.wire import (
-    BedrockCounts,
-    BlockDelta,
-    ReasoningPiece,
-    StreamException,
-    decode_answer,
-    decode_block,
-    decode_delta,
-    decode_end,
-    decode_exception,
-    decode_fields,
-    decode_metadata,
-    decode_start,
-    decode_stop,
-)
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.extensions import vendor_item
-from antiphon.stream.deltas import (
-    AnnotationDelta,
-    AnyDelta,
-    Finish,
-    FinishReason,
-    ItemDelta,
-    ItemEnd,
-    PartEnd,
-    ReasoningDelta,
-    SignatureDelta,
-    SummaryDelta,
-    TextDelta,
-    UsageDelta,
-)
+from antiphon.stream import deltas as d
 from antiphon.wires.finish_reasons import FINISH_REASONS
 from antiphon.wires.media.images import image_item
 from antiphon.wires.notes import Note, silently
@@ -56,7 +29,7 @@ _BROKEN = {
 _RUN_BY_BEDROCK = "server_tool_use"
 # What Bedrock's own tools are given and give, and the items that tell it.
 _OWN = {"toolUse": "tool_use", "toolResult": "tool_result"}
-_NO_REASONING = ReasoningPiece()  # of a kind that is not known
+_NO_REASONING = wire.ReasoningPiece()  # of a kind that is not known
 _EVENTS = ("messageStart", "contentBlockStart", "contentBlockStop", "messageStop", "metadata")
 # The statuses that the exceptions of the stream would have had before it.
 _STATUSES = {
@@ -118,7 +91,7 @@ class BedrockStream(AnswerParser):
         secrets: Collection[str] = (),
     ) -> None:
         super().__init__(names, provider=provider, note=note, secrets=secrets)
-        self._reasoning_delta = SummaryDelta if summarises else ReasoningDelta
+        self._reasoning_delta = d.SummaryDelta if summarises else d.ReasoningDelta
         self._messages = EventStreamReader()
         self._calls: set[int] = set()
         self._open: dict[int, _OpenBlock] = {}
@@ -127,10 +100,10 @@ class BedrockStream(AnswerParser):
         self._length = 0  # of those words
         self._citations: list[dict[str, Any]] = []  # until the words that they belong to end
         self._cited_block: int | None = None  # the block that they came in, before or behind its words
-        self._usage: BedrockCounts | None = None
-        self._reason: FinishReason | None = None
+        self._usage: wire.BedrockCounts | None = None
+        self._reason: d.FinishReason | None = None
 
-    def feed(self, data: bytes) -> list[AnyDelta]:
+    def feed(self, data: bytes) -> list[d.AnyDelta]:
         """The deltas that these bytes complete."""
         try:
             messages = self._messages.feed(data)
@@ -146,18 +119,18 @@ class BedrockStream(AnswerParser):
                     if self.over:
                         break
                     continue
-                event = decode_delta(payload)
+                event = wire.decode_delta(payload)
                 if (text := event.delta.text) and event.contentBlockIndex == self._text_block:
                     # Nearly every event is this one: some words, and nothing else.
                     self._length += len(text)
-                    deltas.append(TextDelta(text))
+                    deltas.append(d.TextDelta(text))
                 else:
                     self._delta(event, payload)
         except UNREADABLE as error:
             self._fail(errors.invalid(self._provider, f"it sent an unreadable event: {error}").payload)
         return self._take()
 
-    def end(self, error: ErrorPayload | None = None) -> list[AnyDelta]:
+    def end(self, error: ErrorPayload | None = None) -> list[d.AnyDelta]:
         """Nothing more will come; `error` says why, if the connection broke."""
         if not self.over:
             if self._reason is not None:
@@ -166,10 +139,10 @@ class BedrockStream(AnswerParser):
                 self._fail(error or errors.closed(self._provider, "before the message had ended").payload)
         return self._take()
 
-    def whole(self, body: bytes) -> list[AnyDelta]:
+    def whole(self, body: bytes) -> list[d.AnyDelta]:
         """The deltas of an answer that was not streamed; raises `UpstreamError` if it is none."""
         try:
-            answer = decode_answer(body)
+            answer = wire.decode_answer(body)
         except UNREADABLE as error:
             raise errors.invalid(self._provider, f"the answer is no Converse answer: {error}") from None
         try:
@@ -191,11 +164,11 @@ class BedrockStream(AnswerParser):
             case "contentBlockStart":
                 self._start(payload)
             case "contentBlockStop":
-                self._end_block(decode_stop(payload).contentBlockIndex)
+                self._end_block(wire.decode_stop(payload).contentBlockIndex)
             case "messageStop":
-                self._stop(decode_end(payload).stopReason)
+                self._stop(wire.decode_end(payload).stopReason)
             case "metadata":
-                self._usage = decode_metadata(payload).usage or self._usage
+                self._usage = wire.decode_metadata(payload).usage or self._usage
                 if self._reason is not None:
                     self._finish()
             case None:
@@ -203,7 +176,7 @@ class BedrockStream(AnswerParser):
             case str() as kind if kind not in _EVENTS:
                 self._note("output", f"an event of type {kind!r} cannot be passed on")
 
-    def _delta(self, event: BlockDelta, payload: bytes) -> None:
+    def _delta(self, event: wire.BlockDelta, payload: bytes) -> None:
         delta, index = event.delta, event.contentBlockIndex
         opened = self._open.get(index)
         if delta.text is not None:
@@ -213,7 +186,7 @@ class BedrockStream(AnswerParser):
         elif delta.toolUse is not None and opened is not None:
             opened.pieces.append(delta.toolUse.input)
         elif delta.reasoningContent == _NO_REASONING:
-            self._unknown(decode_fields(payload)["delta"]["reasoningContent"])
+            self._unknown(wire.decode_fields(payload)["delta"]["reasoningContent"])
         elif delta.reasoningContent is not None:
             self._reasoning(delta.reasoningContent)
         elif delta.citation is not None:
@@ -226,17 +199,17 @@ class BedrockStream(AnswerParser):
         elif delta.image is not None and opened is not None:
             opened.fields |= delta.image
         else:
-            self._unknown(decode_fields(payload)["delta"])
+            self._unknown(wire.decode_fields(payload)["delta"])
 
     def _start(self, payload: bytes) -> None:
-        event = decode_start(payload)
+        event = wire.decode_start(payload)
         start, index = event.start, event.contentBlockIndex
         if (tool := start.toolUse) is not None and tool.type != _RUN_BY_BEDROCK:
             self._begin_call(index, tool.name, tool.toolUseId)
         elif start.toolUse or start.toolResult or start.image:
-            self._begin_own(index, decode_fields(payload)["start"])
+            self._begin_own(index, wire.decode_fields(payload)["start"])
         else:
-            self._unknown(decode_fields(payload)["start"])
+            self._unknown(wire.decode_fields(payload)["start"])
 
     def _unknown(self, block: dict[str, Any]) -> None:
         for kind in block:
@@ -259,13 +232,13 @@ class BedrockStream(AnswerParser):
         item = vendor_item(
             VENDOR.removesuffix(":"), _OWN[opened.kind], id="", data=opened.data(), status=status
         )
-        self._deltas.append(ItemDelta(item, index))
+        self._deltas.append(d.ItemDelta(item, index))
 
     def _end_block(self, index: int) -> None:
         if index in self._calls:
             # Whether its arguments are whole shows when they are read: a budget also ends a block.
             self._calls.discard(index)
-            self._deltas += [*self._tool_calls.flush(index), ItemEnd(index)]
+            self._deltas += [*self._tool_calls.flush(index), d.ItemEnd(index)]
         elif (opened := self._open.pop(index, None)) is None:
             self._cite()
             self._end_thought()
@@ -277,7 +250,7 @@ class BedrockStream(AnswerParser):
     def _image(self, image: dict[str, Any]) -> None:
         match image:
             case {"format": str(kind), "source": {"bytes": str(data)}}:
-                self._deltas.append(ItemDelta(image_item(f"image/{kind}", data)))
+                self._deltas.append(d.ItemDelta(image_item(f"image/{kind}", data)))
             case _:
                 self._note("output", "an image that does not come with its bytes cannot be passed on")
 
@@ -287,9 +260,9 @@ class BedrockStream(AnswerParser):
             case "exception":
                 name = str(headers.get(":exception-type", ""))
                 try:
-                    trouble = decode_exception(payload)
+                    trouble = wire.decode_exception(payload)
                 except UNREADABLE:
-                    trouble = StreamException()
+                    trouble = wire.StreamException()
                 said = trouble.message or trouble.originalMessage or ""
             case "error":
                 name, said = str(headers.get(":error-code", "")), str(headers.get(":error-message", ""))
@@ -310,12 +283,12 @@ class BedrockStream(AnswerParser):
 
     def _block(self, n: int, raw: Raw) -> None:
         """A block of a whole answer."""
-        block = decode_block(raw)
+        block = wire.decode_block(raw)
         if block.text is not None:
             self._text(n, block.text)
         elif (cited := block.citationsContent) is not None:
             self._text(n, "".join(words.text for words in cited.content))
-            for words in decode_fields(raw)["citationsContent"].get("content", ()):
+            for words in wire.decode_fields(raw)["citationsContent"].get("content", ()):
                 if "text" not in words:
                     self._unknown(words)
             self._citations += cited.citations
@@ -328,15 +301,15 @@ class BedrockStream(AnswerParser):
         elif (reasoning := block.reasoningContent) is not None:
             told = reasoning.reasoningText
             if told is None and reasoning.redactedContent is None:
-                self._unknown(decode_fields(raw)["reasoningContent"])
+                self._unknown(wire.decode_fields(raw)["reasoningContent"])
             text, signature = (told.text, told.signature) if told else (None, None)
-            self._reasoning(ReasoningPiece(text, signature, reasoning.redactedContent))
+            self._reasoning(wire.ReasoningPiece(text, signature, reasoning.redactedContent))
             self._end_thought()
         elif block.toolUse or block.toolResult or block.image:
-            self._begin_own(n, decode_fields(raw))
+            self._begin_own(n, wire.decode_fields(raw))
             self._end_block(n)
         else:
-            self._unknown(decode_fields(raw))
+            self._unknown(wire.decode_fields(raw))
 
     def _text(self, index: int, text: str) -> None:
         """A text that follows another one is a part of its own, as it is a block of its own here."""
@@ -347,14 +320,14 @@ class BedrockStream(AnswerParser):
             if index != self._cited_block:
                 self._cite()
             if self._text_block is not None:
-                self._deltas.append(PartEnd())
+                self._deltas.append(d.PartEnd())
             self._text_block, self._length = index, 0
         self._length += len(text)
-        self._deltas.append(TextDelta(text))
+        self._deltas.append(d.TextDelta(text))
 
     def _cite(self) -> None:
         """Put the citations on the words that just ended, also those of a block without words."""
-        self._deltas += [AnnotationDelta(annotation(one, self._length)) for one in self._citations]
+        self._deltas += [d.AnnotationDelta(annotation(one, self._length)) for one in self._citations]
         self._citations.clear()
 
     def _end_text(self) -> None:
@@ -363,7 +336,7 @@ class BedrockStream(AnswerParser):
         self._end_thought()
         self._text_block = None
 
-    def _reasoning(self, piece: ReasoningPiece) -> None:
+    def _reasoning(self, piece: wire.ReasoningPiece) -> None:
         thought = self._thought
         if thought is None:
             self._end_text()
@@ -378,13 +351,13 @@ class BedrockStream(AnswerParser):
         thought, self._thought = self._thought, None
         if thought is not None:
             if proof := thought.proof():
-                self._deltas.append(SignatureDelta(proof))
-            self._deltas.append(ItemEnd())
+                self._deltas.append(d.SignatureDelta(proof))
+            self._deltas.append(d.ItemEnd())
 
     # --- ends ---------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        self._close(Finish(self._reason or "stop"))
+        self._close(d.Finish(self._reason or "stop"))
 
     def _flush(self) -> None:
         self._cite()
@@ -393,4 +366,4 @@ class BedrockStream(AnswerParser):
             self._deltas += self._tool_calls.flush(index)
         self._calls.clear()
         if self._usage is not None:
-            self._deltas.append(UsageDelta(self._usage.to_spec()))
+            self._deltas.append(d.UsageDelta(self._usage.to_spec()))

@@ -7,37 +7,14 @@ import msgspec
 
 from antiphon.providers import errors
 from antiphon.providers.answer_parser import LineParser
+from antiphon.providers.gemini import wire
 from antiphon.providers.gemini.grounding import annotate_citations, annotate_grounding
 from antiphon.providers.gemini.signatures import SEARCH, VENDOR, PartSignature
-from antiphon.providers.gemini.wire import (
-    HOSTED,
-    PARTS,
-    CandidateContent,
-    GeminiCandidate,
-    GeminiChunk,
-    GeminiFunctionCall,
-    GeminiPart,
-    decode,
-    decode_any,
-    decode_counts,
-    decode_many,
-)
 from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import Annotation, LogProb, UrlCitation
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.extensions import vendor_item
-from antiphon.stream.deltas import (
-    AnnotationDelta,
-    AnyDelta,
-    Finish,
-    FinishReason,
-    ItemDelta,
-    ItemEnd,
-    SignatureDelta,
-    SummaryDelta,
-    TextDelta,
-    UsageDelta,
-)
+from antiphon.stream import deltas as d
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 from antiphon.wires.finish_reasons import FINISH_REASONS
 from antiphon.wires.media.images import image_item
@@ -62,7 +39,7 @@ _FIELDS = (b":", b"event:", b"id:", b"retry:")
 
 
 _BLANK = (b"\r", b"")
-_WORDS = [GeminiCandidate(CandidateContent([GeminiPart("")]))]
+_WORDS = [wire.GeminiCandidate(wire.CandidateContent([wire.GeminiPart("")]))]
 
 
 class GeminiStream(LineParser):
@@ -90,9 +67,9 @@ class GeminiStream(LineParser):
         self._searches: dict[str, None] = {}  # what Google has searched for
         self._is_odd = False  # there was a part of a kind that is not known
         self._usage: msgspec.Raw | None = None
-        self._reason: FinishReason | None = None
+        self._reason: d.FinishReason | None = None
 
-    def feed(self, data: bytes) -> list[AnyDelta]:
+    def feed(self, data: bytes) -> list[d.AnyDelta]:
         """The deltas that these bytes complete. A chunk is nearly always one line of data."""
         for line in self._split(data):
             if line not in _BLANK:
@@ -101,7 +78,7 @@ class GeminiStream(LineParser):
                 self._event_end()
         return self._take()
 
-    def end(self, error: ErrorPayload | None = None) -> list[AnyDelta]:
+    def end(self, error: ErrorPayload | None = None) -> list[d.AnyDelta]:
         """Nothing more will come. The reason to finish is the only end mark of this wire."""
         self._line(self._lines.rest())
         if not self.over and self._reason is not None:
@@ -110,10 +87,10 @@ class GeminiStream(LineParser):
             self._fail(error or errors.closed(self._provider, "without a finish reason").payload)
         return self._take()
 
-    def whole(self, body: bytes) -> list[AnyDelta]:
+    def whole(self, body: bytes) -> list[d.AnyDelta]:
         """The deltas of an answer that was not streamed; raises `UpstreamError` if it is an error."""
         try:
-            chunks = decode_many(body) if body.lstrip().startswith(b"[") else [decode(body)]
+            chunks = wire.decode_many(body) if body.lstrip().startswith(b"[") else [wire.decode(body)]
         except UNREADABLE as error:
             raise errors.invalid(self._provider, f"the answer cannot be read: {error}") from None
         for chunk in chunks:
@@ -140,7 +117,7 @@ class GeminiStream(LineParser):
         if self._unread:
             line = self._unread + b"\n" + line
         try:
-            chunks = decode_many(line) if line.startswith(b"[") else (decode(line),)
+            chunks = wire.decode_many(line) if line.startswith(b"[") else (wire.decode(line),)
         except UNREADABLE:
             self._unread = line  # an error may come over several lines, and without `data:`
             return
@@ -155,47 +132,47 @@ class GeminiStream(LineParser):
             return
         self._is_odd = False
         try:
-            chunks = decode_any(data)
+            chunks = wire.decode_any(data)
         except UNREADABLE:
             self._note("output", "a part that cannot be read cannot be passed on")
             return
         for chunk in chunks if isinstance(chunks, list) else [chunks]:
             for candidate in chunk.get("candidates") or ():
                 for part in (candidate.get("content") or {}).get("parts") or ():
-                    for kind in sorted(part.keys() - PARTS):
+                    for kind in sorted(part.keys() - wire.PARTS):
                         self._note("output", f"a part of kind {kind!r} cannot be passed on")
 
     def _event_end(self) -> None:
         if not self.over:
             self._fail(errors.invalid(self._provider, "it sent a chunk that is not JSON").payload)
 
-    def _chunk(self, chunk: GeminiChunk) -> None:
+    def _chunk(self, chunk: wire.GeminiChunk) -> None:
         if chunk.usage_metadata:
             self._usage = chunk.usage_metadata
         if (text := _only_text(chunk)) and self._proof is None and not self._thoughts:
             # Nearly every chunk is this one: some words, and nothing else.
             self._words.append(text)
-            self._deltas.append(TextDelta(text))
+            self._deltas.append(d.TextDelta(text))
             return
         given = len(self._deltas)
         for candidate in chunk.candidates or ():
             if not candidate.index:
                 self._candidate(candidate)
         if self._keeps_chunks and len(self._deltas) == given:
-            self._deltas.append(TextDelta(""))
+            self._deltas.append(d.TextDelta(""))
         if chunk.error is not None:
             self._fail(errors.from_error_object(self._provider, chunk.error, secrets=self._secrets).payload)
         elif (feedback := chunk.prompt_feedback) is not None and feedback.block_reason:
             self._reason = "content_filter"
 
-    def _candidate(self, candidate: GeminiCandidate) -> None:
+    def _candidate(self, candidate: wire.GeminiCandidate) -> None:
         logprobs = candidate.logprobs_result.to_spec() if candidate.logprobs_result is not None else None
         if candidate.content is not None:
             for part in candidate.content.parts or ():
                 if self._part(part, logprobs):
                     logprobs = None
         if logprobs:
-            self._deltas.append(TextDelta("", logprobs))
+            self._deltas.append(d.TextDelta("", logprobs))
         if (grounding := candidate.grounding_metadata) is not None:
             self._searches |= dict.fromkeys(grounding.web_search_queries or ())
             if self._words:
@@ -217,7 +194,7 @@ class GeminiStream(LineParser):
 
     # --- parts --------------------------------------------------------------------------------------------
 
-    def _part(self, part: GeminiPart, logprobs: list[LogProb] | None) -> bool:
+    def _part(self, part: wire.GeminiPart, logprobs: list[LogProb] | None) -> bool:
         """True when it took the logprobs."""
         signature = part.thought_signature or ""
         if part.text is None and part.function_call is None and part.other() is None:
@@ -245,18 +222,18 @@ class GeminiStream(LineParser):
         self._thoughts.clear()
         if text:
             self._words.append(text)
-            self._deltas.append(TextDelta(text, logprobs))
+            self._deltas.append(d.TextDelta(text, logprobs))
 
     def _thought(self, text: str, signature: str) -> None:
         self._end_text()
         if text:
             self._thoughts.append(text)
-            self._deltas.append(SummaryDelta(text))
+            self._deltas.append(d.SummaryDelta(text))
         if signature:
             self._sign(PartSignature(signature, "thought", "".join(self._thoughts)))
-            self._deltas.append(ItemEnd())
+            self._deltas.append(d.ItemEnd())
 
-    def _call(self, call: GeminiFunctionCall, signature: str) -> None:
+    def _call(self, call: wire.GeminiFunctionCall, signature: str) -> None:
         if call.partial_args or call.will_continue or (self._in_pieces and not call.name):
             self._in_pieces = bool(call.will_continue)
             self._note(
@@ -278,7 +255,7 @@ class GeminiStream(LineParser):
         """A picture, a program that Google ran, or what came of it: kept whole, in an item of its own."""
         self._end_text()
         part = {name: msgspec.json.decode(raw)}
-        kept = part if name in HOSTED else None
+        kept = part if name in wire.HOSTED else None
         if signature or kept:
             self._sign(PartSignature(signature, "part", "".join(self._thoughts), name=name, part=kept))
         self._thoughts.clear()
@@ -288,18 +265,18 @@ class GeminiStream(LineParser):
             case _:
                 kind = re.sub(r"[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
                 item = vendor_item(VENDOR.removesuffix(":"), kind, id="", data=part)
-        self._deltas.append(ItemDelta(item))
+        self._deltas.append(d.ItemDelta(item))
 
     def _sign(self, proof: PartSignature) -> None:
         self._thoughts.clear()
-        self._deltas.append(SignatureDelta(proof.to_blob()))
+        self._deltas.append(d.SignatureDelta(proof.to_blob()))
 
     def _prove(self) -> None:
         """Put out the signature of the text so far, and end its message."""
         if self._proof is not None:
             proof, self._proof = self._proof, None
             self._words.clear()
-            self._deltas += [SignatureDelta(proof.to_blob()), ItemEnd()]
+            self._deltas += [d.SignatureDelta(proof.to_blob()), d.ItemEnd()]
 
     def _end_text(self) -> None:
         """End the text that is open: a part of another kind begins."""
@@ -314,7 +291,7 @@ class GeminiStream(LineParser):
                 place = one.raw.decode(), 0, 0
             if place not in self._noted:
                 self._noted.add(place)
-                self._deltas.append(AnnotationDelta(one))
+                self._deltas.append(d.AnnotationDelta(one))
 
     # --- ends ---------------------------------------------------------------------------------------------
 
@@ -325,7 +302,7 @@ class GeminiStream(LineParser):
             self._search()
             if self._calls:
                 reason = "tool_calls"
-        self._close(Finish(reason))
+        self._close(d.Finish(reason))
 
     def _search(self) -> None:
         """Add an item for Google's searches, which only the grounding of the answer reveals."""
@@ -333,20 +310,20 @@ class GeminiStream(LineParser):
             queries = list(self._searches)
             action = {"type": "search", "query": queries[0], "queries": queries}
             item = Opaque.make(type=SEARCH, id="", status="completed", action=action)
-            self._deltas.append(ItemDelta(item))
+            self._deltas.append(d.ItemDelta(item))
 
     def _flush(self) -> None:
         if self._usage is None:
             return
         try:
-            counts = decode_counts(self._usage)
+            counts = wire.decode_counts(self._usage)
         except UNREADABLE:
             return
         if counts is not None:
-            self._deltas.append(UsageDelta(balance(counts.to_spec(), self._note)))
+            self._deltas.append(d.UsageDelta(balance(counts.to_spec(), self._note)))
 
 
-def _only_text(chunk: GeminiChunk) -> str | None:
+def _only_text(chunk: wire.GeminiChunk) -> str | None:
     """The words of a chunk that is some words and nothing else: what is left without them is always equal."""
     candidates = chunk.candidates
     if not candidates or (content := candidates[0].content) is None or not content.parts:

@@ -12,15 +12,7 @@ from antiphon.providers.image_info import kind_of
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.response import Usage
-from antiphon.stream.deltas import (
-    AnyDelta,
-    Finish,
-    FinishReason,
-    ItemDelta,
-    ReasoningDelta,
-    TextDelta,
-    UsageDelta,
-)
+from antiphon.stream import deltas as d
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 from antiphon.wires.chat.chunks import Token
 from antiphon.wires.media.images import image_item
@@ -77,13 +69,13 @@ class OllamaStream(LineParser):
         self._kept = KeptReasoning()
         self._calls = 0
 
-    def feed(self, data: bytes) -> list[AnyDelta]:
+    def feed(self, data: bytes) -> list[d.AnyDelta]:
         for line in self._split(data):
             if line and not self.over:
                 self._line(line)
         return self._take()
 
-    def end(self, error: ErrorPayload | None = None) -> list[AnyDelta]:
+    def end(self, error: ErrorPayload | None = None) -> list[d.AnyDelta]:
         rest = self._lines.rest()
         if rest and not self.over:
             self._line(rest, is_last=True)
@@ -91,7 +83,7 @@ class OllamaStream(LineParser):
             self._fail(error or errors.closed(self._provider, "before the answer was done").payload)
         return self._take()
 
-    def whole(self, body: bytes) -> list[AnyDelta]:
+    def whole(self, body: bytes) -> list[d.AnyDelta]:
         try:
             line = _decode(body)
         except UNREADABLE as error:
@@ -115,7 +107,7 @@ class OllamaStream(LineParser):
         text = line.message.content if line.message is not None else None
         if text and not self._kept and line == OllamaLine(OllamaMessage(text)):
             # Nearly every line is this one: some words, and nothing else.
-            self._deltas.append(TextDelta(text))
+            self._deltas.append(d.TextDelta(text))
         else:
             self._say(line)
 
@@ -124,7 +116,7 @@ class OllamaStream(LineParser):
             self._fail(errors.from_error_object(self._provider, line.error, secrets=self._secrets).payload)
             return
         if self._keeps_chunks and not (line.message is not None and line.message.content):
-            self._deltas.append(TextDelta(""))
+            self._deltas.append(d.TextDelta(""))
         if line.message is not None:
             self._message(line.message, line.logprobs)
         if line.done:
@@ -132,13 +124,13 @@ class OllamaStream(LineParser):
 
     def _message(self, message: OllamaMessage, logprobs: list[Token] | None) -> None:
         if message.thinking:
-            self._deltas.append(ReasoningDelta(message.thinking))
+            self._deltas.append(d.ReasoningDelta(message.thinking))
             self._kept.words(message.thinking)
         if self._kept and (message.content or message.tool_calls):
             self._deltas += self._kept.take()
         if message.content:
             known = [token.to_spec() for token in logprobs] if logprobs else None
-            self._deltas.append(TextDelta(message.content, known))
+            self._deltas.append(d.TextDelta(message.content, known))
         for data in message.images or ():
             self._image(data)
         for call in message.tool_calls or ():
@@ -155,16 +147,16 @@ class OllamaStream(LineParser):
         if kind is None:
             self._note("output", "an image of an unknown kind cannot be passed on")
         else:
-            self._deltas.append(ItemDelta(image_item(kind, data)))
+            self._deltas.append(d.ItemDelta(image_item(kind, data)))
 
     def _finish(self, line: OllamaLine) -> None:
         if self._kept:
             self._deltas += self._kept.take()
         if line.eval_count is not None or line.prompt_eval_count is not None:
             usage = Usage.of(line.prompt_eval_count or 0, line.eval_count or 0)
-            self._deltas.append(UsageDelta(usage))
-        reason: FinishReason = "tool_calls" if self._calls else "stop"
-        self._close(Finish("length" if line.done_reason == "length" else reason))
+            self._deltas.append(d.UsageDelta(usage))
+        reason: d.FinishReason = "tool_calls" if self._calls else "stop"
+        self._close(d.Finish("length" if line.done_reason == "length" else reason))
 
 
 def _text(arguments: Raw) -> str:

@@ -9,43 +9,18 @@ from typing import Any
 
 from antiphon.providers.responses.request import Proof
 from antiphon.spec import events as ev
+from antiphon.spec import items
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import Annotation, LogProb, OutputText
-from antiphon.spec.items import (
-    Compaction,
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    Item,
-    Message,
-    Phase,
-    Reasoning,
-)
-from antiphon.stream.deltas import (
-    AnnotationDelta,
-    AnyDelta,
-    CallDelta,
-    ItemDelta,
-    ItemEnd,
-    MessageStart,
-    PartEnd,
-    ReasoningDelta,
-    RefusalDelta,
-    SignatureDelta,
-    SummaryDelta,
-    TextDelta,
-    VendorDelta,
-    WordsStart,
-)
+from antiphon.stream import deltas as d
 from antiphon.stream.lifecycle import with_status
 from antiphon.stream.open_items import is_over
 from antiphon.wires.notes import Note
 from antiphon.wires.tools.calls import Calls
 from antiphon.wires.tools.names import ToolNames
 
-_Call = FunctionCall | CustomToolCall
-_Whole = FunctionCallOutput | CustomToolCallOutput | Compaction | Opaque
+_Call = items.FunctionCall | items.CustomToolCall
+_Whole = items.FunctionCallOutput | items.CustomToolCallOutput | items.Compaction | Opaque
 
 
 class _ItemProgress:
@@ -53,8 +28,8 @@ class _ItemProgress:
 
     __slots__ = ("annotations", "done", "held", "is_call", "logprobs", "named", "phase", "spoken")
 
-    def __init__(self, item: Item) -> None:
-        self.phase: Phase | None = item.phase if isinstance(item, Message) else None
+    def __init__(self, item: items.Item) -> None:
+        self.phase: items.Phase | None = item.phase if isinstance(item, items.Message) else None
         self.is_call = isinstance(item, _Call)
         self.named = False
         self.spoken = False
@@ -68,7 +43,7 @@ class EventsToDeltas:
     """Feed it events of the specification; `deltas` gathers what they say."""
 
     def __init__(self, names: ToolNames | None, note: Note) -> None:
-        self.deltas: list[AnyDelta] = []
+        self.deltas: list[d.AnyDelta] = []
         self.called = False
         self.current: int | None = None
         """The item whose words are open, by its index upstream."""
@@ -109,7 +84,7 @@ class EventsToDeltas:
     def end(self, *, is_cut: bool) -> None:
         """The response ends: what was cut short is left open where the end says so itself."""
         for index, item in self._cut.items():
-            self.deltas.append(ItemDelta(with_status(item, "in_progress") if is_cut else item, index))
+            self.deltas.append(d.ItemDelta(with_status(item, "in_progress") if is_cut else item, index))
 
     # --- items --------------------------------------------------------------------------------------------
 
@@ -121,7 +96,7 @@ class EventsToDeltas:
         if isinstance(item, _Call):
             progress.is_call = True
             self._name(index, progress, item)
-        elif isinstance(item, Message):
+        elif isinstance(item, items.Message):
             progress.phase = item.phase
         elif isinstance(item, _Whole) and item.id not in self._keys:
             self._keys[item.id] = index
@@ -136,9 +111,9 @@ class EventsToDeltas:
             return
         progress.done = True
         match item:
-            case Message():
+            case items.Message():
                 self._message_done(index, progress, item)
-            case Reasoning():
+            case items.Reasoning():
                 for part in (*item.summary, *(item.content or ())):
                     if isinstance(part, Opaque):
                         self._note(
@@ -147,32 +122,32 @@ class EventsToDeltas:
                         )
                 if item.encrypted_content:
                     self._open_item(index, progress)
-                    self.deltas.append(SignatureDelta(Proof(item.id, item.encrypted_content).to_blob()))
+                    self.deltas.append(d.SignatureDelta(Proof(item.id, item.encrypted_content).to_blob()))
                 self._close_item(index, item.status == "incomplete")
-            case FunctionCall() | CustomToolCall():
+            case items.FunctionCall() | items.CustomToolCall():
                 self._name(index, progress, item)
                 self._call_done(index, progress, is_cut=item.status == "incomplete")
-            case FunctionCallOutput() | CustomToolCallOutput() | Compaction() | Opaque():
+            case items.FunctionCallOutput() | items.CustomToolCallOutput() | items.Compaction() | Opaque():
                 if getattr(item, "status", None) == "incomplete":
                     self._cut[index] = item
                     return
                 self.current = None
-                self.deltas.append(ItemDelta(item, index))
+                self.deltas.append(d.ItemDelta(item, index))
 
     def _open_item(self, index: int, progress: _ItemProgress) -> None:
         """The next words are of this item."""
         if self.current == index:
             return
         if self.current is not None:
-            self.deltas.append(ItemEnd(status="completed"))
-        self.deltas.append(MessageStart(progress.phase))
+            self.deltas.append(d.ItemEnd(status="completed"))
+        self.deltas.append(d.MessageStart(progress.phase))
         self.current, self.part = index, None
         progress.spoken = True
 
     def _close_item(self, index: int, is_cut: bool) -> None:
         if self.current == index:
             # What was cut short stays open for the end of the response to say so.
-            self.deltas.append(ItemEnd(status=None if is_cut else "completed"))
+            self.deltas.append(d.ItemEnd(status=None if is_cut else "completed"))
             self.current = None
 
     # --- words --------------------------------------------------------------------------------------------
@@ -182,7 +157,7 @@ class EventsToDeltas:
         self._open_item(index, progress)
         if self.part != part:
             if self.part is not None:
-                self.deltas.append(PartEnd())
+                self.deltas.append(d.PartEnd())
             self.part = part
         return progress
 
@@ -191,25 +166,25 @@ class EventsToDeltas:
         logprobs = event.logprobs or None
         if logprobs:
             progress.logprobs.add(event.content_index)
-        self.deltas.append(TextDelta(event.delta, logprobs))
+        self.deltas.append(d.TextDelta(event.delta, logprobs))
 
     def _refusal(self, event: ev.RefusalDeltaEvent) -> None:
         self._open_part(event.output_index, event.content_index)
-        self.deltas.append(RefusalDelta(event.delta))
+        self.deltas.append(d.RefusalDelta(event.delta))
 
     def _reasoning(self, event: ev.ReasoningDeltaEvent) -> None:
         self._open_part(event.output_index, event.content_index)
-        self.deltas.append(ReasoningDelta(event.delta))
+        self.deltas.append(d.ReasoningDelta(event.delta))
 
     def _summary(self, event: ev.ReasoningSummaryTextDeltaEvent) -> None:
         self._open_item(event.output_index, self._items[event.output_index])
-        self.deltas.append(SummaryDelta(event.delta, event.summary_index))
+        self.deltas.append(d.SummaryDelta(event.delta, event.summary_index))
 
     def _read_annotation(self, event: ev.OutputTextAnnotationAddedEvent) -> None:
         if event.annotation is not None:
             progress = self._open_part(event.output_index, event.content_index)
             progress.annotations[event.content_index] = progress.annotations.get(event.content_index, 0) + 1
-            self.deltas.append(AnnotationDelta(event.annotation))
+            self.deltas.append(d.AnnotationDelta(event.annotation))
 
     def _text_done(self, event: ev.OutputTextDoneEvent) -> None:
         self._complete(event.output_index, event.content_index, [], event.logprobs or [])
@@ -227,13 +202,13 @@ class EventsToDeltas:
         progress = self._items[index]
         if logprobs and part not in progress.logprobs:
             progress.logprobs.add(part)
-            self.deltas.append(TextDelta("", logprobs))
+            self.deltas.append(d.TextDelta("", logprobs))
         known = progress.annotations.get(part, 0)
         if new := annotations[known:]:
             progress.annotations[part] = known + len(new)
-            self.deltas += map(AnnotationDelta, new)
+            self.deltas += map(d.AnnotationDelta, new)
 
-    def _message_done(self, index: int, progress: _ItemProgress, message: Message) -> None:
+    def _message_done(self, index: int, progress: _ItemProgress, message: items.Message) -> None:
         parts = message.content if isinstance(message.content, list) else []
         for n, part in enumerate(parts):
             if isinstance(part, OutputText):
@@ -244,7 +219,7 @@ class EventsToDeltas:
                 )
         if not progress.spoken and message.status != "incomplete":
             # It has no words, but it is there.
-            self.deltas += [WordsStart(index, phase=progress.phase), ItemEnd(index)]
+            self.deltas += [d.WordsStart(index, phase=progress.phase), d.ItemEnd(index)]
         self._close_item(index, message.status == "incomplete")
 
     # --- calls --------------------------------------------------------------------------------------------
@@ -259,11 +234,11 @@ class EventsToDeltas:
             self.deltas.append(self._flat.begin(index, call.name, call_id))
         else:
             self.deltas.append(
-                CallDelta(
+                d.CallDelta(
                     index,
                     name=call.name,
                     call_id=call_id,
-                    kind="custom" if isinstance(call, CustomToolCall) else "function",
+                    kind="custom" if isinstance(call, items.CustomToolCall) else "function",
                     namespace=call.namespace,
                 )
             )
@@ -284,25 +259,25 @@ class EventsToDeltas:
 
     def _is_flat(self, call: _Call) -> bool:
         """Was it declared under another name, because the server has only functions?"""
-        return self._names is not None and isinstance(call, FunctionCall) and not call.namespace
+        return self._names is not None and isinstance(call, items.FunctionCall) and not call.namespace
 
     def _call_done(self, index: int, progress: _ItemProgress, *, is_cut: bool) -> None:
         if not progress.named:
             self.called = True
-            self.deltas.append(CallDelta(index, "".join(progress.held)))
+            self.deltas.append(d.CallDelta(index, "".join(progress.held)))
         self.deltas += self._flat.flush(index)
         if not is_cut:
-            self.deltas.append(ItemEnd(index, "completed"))
+            self.deltas.append(d.ItemEnd(index, "completed"))
 
     # --- what comes whole ---------------------------------------------------------------------------------
 
     def _begin_whole(self, index: int, item: _Whole) -> None:
         """It is announced as running, so that its own events have an item; its end follows."""
-        if isinstance(item, Compaction):
+        if isinstance(item, items.Compaction):
             return  # it has no states, and may not be whole yet
         running: _Whole = with_status(item, "in_progress", required=True) if is_over(item) else item
         self.current = None
-        self.deltas.append(ItemDelta(running, index))
+        self.deltas.append(d.ItemDelta(running, index))
 
     def _vendor(self, event: ev.OtherEvent) -> None:
         """An event of a hosted tool, or of a vendor; those about words and calls say nothing new."""
@@ -310,10 +285,10 @@ class EventsToDeltas:
         id = fields.pop("item_id", None)
         index = fields.pop("output_index", None)
         if id is None and index is None:
-            self.deltas.append(VendorDelta(event.type, fields))
+            self.deltas.append(d.VendorDelta(event.type, fields))
             return
         key = self._keys.get(id) if isinstance(id, str) else index if index in self._keys.values() else None
         if key is not None and not self._items[key].done:
-            self.deltas.append(VendorDelta(event.type, fields, key))
+            self.deltas.append(d.VendorDelta(event.type, fields, key))
         elif key is None and ("delta" in fields or "annotation" in fields):
             self._note("output", f"an event of type {event.type!r} of an item of words cannot be passed on")

@@ -18,6 +18,7 @@ from antiphon.providers.history import InputEntry, entries, note_speakers
 from antiphon.providers.parameters import find_tier
 from antiphon.providers.responses.quirks import OPEN_RESPONSES, Quirks
 from antiphon.providers.tools import as_function_tool, express_as_functions, flatten
+from antiphon.spec import items
 from antiphon.spec.codec import UNREADABLE, Opaque, extras, without_extra
 from antiphon.spec.content import (
     ContentPart,
@@ -29,19 +30,6 @@ from antiphon.spec.content import (
     text_of,
 )
 from antiphon.spec.history_text import call_as_text, placed
-from antiphon.spec.items import (
-    Compaction,
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    Item,
-    ItemReference,
-    Message,
-    Reasoning,
-    is_failed,
-    type_of,
-)
 from antiphon.spec.request import NOT_FORWARDED, SAMPLING, ReasoningParam, without_nulls
 from antiphon.spec.response import nearest_effort
 from antiphon.spec.tools import (
@@ -148,8 +136,8 @@ class _RequestBuilder:
 
     # --- items --------------------------------------------------------------------------------------------
 
-    def _input(self, leading: list[Message]) -> list[Item]:
-        given: list[Item] = [*leading]
+    def _input(self, leading: list[items.Message]) -> list[items.Item]:
+        given: list[items.Item] = [*leading]
         told = entries(self._turn)
         note_speakers(self._turn, self._provider, told)
         for entry in told:
@@ -157,41 +145,41 @@ class _RequestBuilder:
                 given.append(item)
         return given
 
-    def _item(self, entry: InputEntry) -> Item | None:
+    def _item(self, entry: InputEntry) -> items.Item | None:
         where = entry.where
-        item: Item | None = entry.item
+        item: items.Item | None = entry.item
         if self._names is not None and isinstance(item, Opaque):
             item = express_as_functions(self._turn, self._provider, item, where)
         match item:
-            case Message(role="assistant") as message:
+            case items.Message(role="assistant") as message:
                 return self._assistant(message)
-            case Message() as message:
+            case items.Message() as message:
                 self._check(message.content, f"{where}.content")
                 content = parts_without_own(message.content)
                 told = without_extra(message, "name")
                 return structs.replace(told, id="", status=None, phase=None, content=content)
-            case FunctionCall() | CustomToolCall() as call:
+            case items.FunctionCall() | items.CustomToolCall() as call:
                 return self._call(call, where)
-            case FunctionCallOutput() | CustomToolCallOutput() as output:
+            case items.FunctionCallOutput() | items.CustomToolCallOutput() as output:
                 self._check(output.output, f"{where}.output")
                 said = parts_without_own(output.output)
-                if isinstance(output, CustomToolCallOutput) and not self._quirks.extended:
-                    result: Item = FunctionCallOutput(call_id=output.call_id, output=said)
+                if isinstance(output, items.CustomToolCallOutput) and not self._quirks.extended:
+                    result: items.Item = items.FunctionCallOutput(call_id=output.call_id, output=said)
                 else:
                     plain = without_own(without_extra(output, "is_error"))
                     result = structs.replace(plain, id="", status=None, output=said)
-                return with_status(result, "incomplete") if is_failed(output) else result
-            case Reasoning() as reasoning:
+                return with_status(result, "incomplete") if items.is_failed(output) else result
+            case items.Reasoning() as reasoning:
                 return self._reasoning(reasoning, where)
-            case Compaction() as compaction if self._quirks.hosted:
+            case items.Compaction() as compaction if self._quirks.hosted:
                 return structs.replace(compaction, id="", created_by=None)
             case Opaque() as opaque if self._quirks.hosted and not opaque.type.startswith(VENDOR):
                 return opaque.replace(type=IMAGE) if opaque.type == SHOWN_IMAGE else opaque
-            case Compaction() | Opaque() | ItemReference() as other:
-                self._receipt(where, f"an item of type {type_of(other)!r} has no place on this server")
+            case items.Compaction() | Opaque() | items.ItemReference() as other:
+                self._receipt(where, f"an item of type {items.type_of(other)!r} has no place on this server")
         return None
 
-    def _assistant(self, message: Message) -> Message:
+    def _assistant(self, message: items.Message) -> items.Message:
         """A text as a string, which every server takes; other parts as they are."""
         message = without_extra(message, "name")
         content = message.content
@@ -205,29 +193,29 @@ class _RequestBuilder:
         phase = message.phase if self._quirks.extended else None
         return structs.replace(message, id="", status=None, content=content, phase=phase)
 
-    def _call(self, call: FunctionCall | CustomToolCall, where: str) -> Item | None:
+    def _call(self, call: items.FunctionCall | items.CustomToolCall, where: str) -> items.Item | None:
         mode = self._quirks.tool_history
-        told: Item = structs.replace(without_own(call), id="", status=None)
+        told: items.Item = structs.replace(without_own(call), id="", status=None)
         if self._names is not None:
             name, arguments = self._names.upstream_call(call)
-            told = FunctionCall(call_id=call.call_id, name=name, arguments=arguments)
+            told = items.FunctionCall(call_id=call.call_id, name=name, arguments=arguments)
         if mode == "native":
             return told
         if mode == "drop":
             self._receipt(where, "calls of earlier turns are left out, as configured", SUPPRESSED)
             return None
         self._receipt(where, "calls of earlier turns are sent as text, as configured", REWRITTEN)
-        return Message(role="assistant", content=call_as_text(call, mode))
+        return items.Message(role="assistant", content=call_as_text(call, mode))
 
-    def _reasoning(self, item: Reasoning, where: str) -> Reasoning | None:
+    def _reasoning(self, item: items.Reasoning, where: str) -> items.Reasoning | None:
         if not self._quirks.proofs:
             words = item.get_reasoning_text() or item.get_summary_text()
             if words:
-                return Reasoning(id=item.id, summary=[], content=[ReasoningText(words)])
+                return items.Reasoning(id=item.id, summary=[], content=[ReasoningText(words)])
         elif (proof := _proof(item)) is not None:
             # Words of other parts of this item cannot stand here; the proof holds them.
             summary: list[ContentPart] = [part for part in item.summary if isinstance(part, SummaryText)]
-            return Reasoning(id=proof.id, summary=summary, encrypted_content=proof.encrypted_content)
+            return items.Reasoning(id=proof.id, summary=summary, encrypted_content=proof.encrypted_content)
         self._receipt(where, "this reasoning has no proof that the server would take", SUPPRESSED)
         return None
 
@@ -398,7 +386,7 @@ def _without_logprobs(part: ContentPart) -> ContentPart:
     return structs.replace(plain, logprobs=UNSET) if isinstance(plain, OutputText) else plain
 
 
-def _proof(item: Reasoning) -> Proof | None:
+def _proof(item: items.Reasoning) -> Proof | None:
     """What was said before in `to_blob`, or a blob that a client got from the same server by itself."""
     blob = item.encrypted_content
     if not blob:

@@ -16,16 +16,7 @@ from antiphon.spec import events as ev
 from antiphon.spec.codec import NULL, UNREADABLE
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.response import Response
-from antiphon.stream.deltas import (
-    CUTS,
-    INCOMPLETE,
-    AnyDelta,
-    Failure,
-    Finish,
-    FinishReason,
-    TextDelta,
-    UsageDelta,
-)
+from antiphon.stream import deltas as d
 from antiphon.stream.reader import Reader
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 from antiphon.wires.finish_reasons import FINISH_REASONS
@@ -70,7 +61,7 @@ class ResponsesStream:
         """The server itself has ended the response."""
         return self._reader.finished
 
-    def feed(self, data: bytes) -> list[AnyDelta]:
+    def feed(self, data: bytes) -> list[d.AnyDelta]:
         """The deltas that these bytes complete: events end with an empty line."""
         try:
             lines = self._lines.feed(data)
@@ -95,14 +86,14 @@ class ResponsesStream:
                 self._other(line)
         return self._take()
 
-    def message(self, data: bytes) -> list[AnyDelta]:
+    def message(self, data: bytes) -> list[d.AnyDelta]:
         """The deltas of one event that came by itself, as over a WebSocket."""
         self._payload(data)
         return self._take()
 
-    def end(self, error: ErrorPayload | None = None) -> list[AnyDelta]:
+    def end(self, error: ErrorPayload | None = None) -> list[d.AnyDelta]:
         """Nothing more will come; `error` says why, if the connection broke."""
-        deltas: list[AnyDelta] = []
+        deltas: list[d.AnyDelta] = []
         if error is None:
             # The last event may lack its empty line, and a cut may have left only half of it.
             self._ending = True
@@ -112,7 +103,7 @@ class ResponsesStream:
             self._fail(self._complaint() or error or cut)
         return deltas + self._take()
 
-    def whole(self, body: bytes) -> list[AnyDelta]:
+    def whole(self, body: bytes) -> list[d.AnyDelta]:
         """The deltas of an answer that was not streamed; raises `UpstreamError` if it is an error."""
         if (deltas := plain(body)) is not None:
             self.over = True
@@ -178,7 +169,7 @@ class ResponsesStream:
             and len(reader.events) == 1
         ):
             # Nearly every event is this one: more words of the open text.
-            converted.deltas.append(TextDelta(event.delta))
+            converted.deltas.append(d.TextDelta(event.delta))
             return
         for one in reader.events:
             converted.read(one)
@@ -197,7 +188,7 @@ class ResponsesStream:
             if (complaint := self._complaint()) is not None:
                 self._fail(complaint)
             elif self._converted.is_settled:
-                self._finish(Finish("tool_calls" if self._converted.called else "stop"))
+                self._finish(d.Finish("tool_calls" if self._converted.called else "stop"))
             return
         try:
             json.loads(data)
@@ -211,20 +202,20 @@ class ResponsesStream:
     def _end(self, event: ev.LifecycleEvent) -> None:
         response = event.response
         if response.usage is not None:
-            self._converted.deltas.append(UsageDelta(balance(response.usage, self._note)))
+            self._converted.deltas.append(d.UsageDelta(balance(response.usage, self._note)))
         if response.status == "cancelled":
-            self._finish(Finish("cancelled"))
+            self._finish(d.Finish("cancelled"))
         elif isinstance(event, ev.ResponseFailedEvent):
             self._fail(self._complaint() or self._to_payload(response.error))
         elif isinstance(event, ev.ResponseIncompleteEvent):
-            self._finish(Finish(self._reason(response)))
+            self._finish(d.Finish(self._reason(response)))
         else:
-            self._finish(Finish("tool_calls" if self._converted.called else "stop"))
+            self._finish(d.Finish("tool_calls" if self._converted.called else "stop"))
 
-    def _reason(self, response: Response) -> FinishReason:
+    def _reason(self, response: Response) -> d.FinishReason:
         told = response.incomplete_details.reason if response.incomplete_details else ""
         reason = FINISH_REASONS.get(told, "stop")
-        if reason in INCOMPLETE:
+        if reason in d.INCOMPLETE:
             return reason
         self._note("incomplete_details", f"the upstream's reason was {told or 'not given'!r}")
         return "length"
@@ -237,16 +228,16 @@ class ResponsesStream:
         told = msgspec.to_builtins(error) if error is not None else "the model failed"
         return errors.from_error_object(self._provider, told, secrets=self._secrets).payload
 
-    def _finish(self, finish: Finish) -> None:
-        self._converted.end(is_cut=finish.reason in CUTS)
+    def _finish(self, finish: d.Finish) -> None:
+        self._converted.end(is_cut=finish.reason in d.CUTS)
         self._converted.deltas.append(finish)
         self.over = True
 
     def _fail(self, error: ErrorPayload) -> None:
         self._converted.end(is_cut=True)
-        self._converted.deltas.append(Failure(error))
+        self._converted.deltas.append(d.Failure(error))
         self.over = True
 
-    def _take(self) -> list[AnyDelta]:
+    def _take(self) -> list[d.AnyDelta]:
         deltas, self._converted.deltas = self._converted.deltas, []
         return deltas

@@ -30,23 +30,7 @@ from antiphon.spec.items import (
 )
 from antiphon.spec.request import PROVIDER_PARAMETERS
 from antiphon.spec.response import Usage
-from antiphon.stream.deltas import (
-    AnnotationDelta,
-    AnyDelta,
-    CallDelta,
-    Failure,
-    Finish,
-    ItemDelta,
-    ItemEnd,
-    MessageStart,
-    ReasoningDelta,
-    RefusalDelta,
-    SignatureDelta,
-    SummaryDelta,
-    TextDelta,
-    UsageDelta,
-    VendorDelta,
-)
+from antiphon.stream import deltas as d
 from antiphon.wires.usage import tokens_in
 
 ECHO = Script([Scene(steps=[steps.EchoStep(echo=True, chunk=16)])])
@@ -94,9 +78,9 @@ class ScriptProvider:
         for batch, delay in self._play(scene, turn):
             await clock.wait(delay)
             said += sum(map(_length, batch))
-            if batch and isinstance(batch[-1], Finish) and not scene.counts:
+            if batch and isinstance(batch[-1], d.Finish) and not scene.counts:
                 batch.insert(
-                    0, UsageDelta(Usage.of(tokens_in(_count_input_characters(turn)), tokens_in(said)))
+                    0, d.UsageDelta(Usage.of(tokens_in(_count_input_characters(turn)), tokens_in(said)))
                 )
             if not sink.put(batch):
                 await sink.ready()
@@ -135,7 +119,7 @@ class ScriptProvider:
         status = payload.status if given.status is None else given.status
         return UpstreamError(payload, status, given.retry_after)
 
-    def _play(self, scene: Scene, turn: Turn) -> Iterator[tuple[list[AnyDelta], float]]:
+    def _play(self, scene: Scene, turn: Turn) -> Iterator[tuple[list[d.AnyDelta], float]]:
         """Make the batches, each with the time to wait before it; the last one ends the answer."""
         for n, step in enumerate(scene.steps):
             if isinstance(step, steps.PauseStep):
@@ -146,47 +130,47 @@ class ScriptProvider:
             called = any(
                 isinstance(step, steps.CallStep | steps.CallsStep | steps.CustomStep) for step in scene.steps
             )
-            yield [Finish("tool_calls" if called else "stop")], 0.0
+            yield [d.Finish("tool_calls" if called else "stop")], 0.0
 
-    def _deltas(self, step: steps.ScriptStep, n: int, turn: Turn) -> Iterator[AnyDelta]:
+    def _deltas(self, step: steps.ScriptStep, n: int, turn: Turn) -> Iterator[d.AnyDelta]:
         match step:
             case steps.TextStep():
-                yield from (TextDelta(piece) for piece in step.pieces(step.text))
+                yield from (d.TextDelta(piece) for piece in step.pieces(step.text))
             case steps.ReasoningStep():
-                yield from (ReasoningDelta(piece) for piece in step.pieces(step.reasoning))
+                yield from (d.ReasoningDelta(piece) for piece in step.pieces(step.reasoning))
             case steps.SummaryStep():
-                yield from (SummaryDelta(piece, step.part) for piece in step.pieces(step.summary))
+                yield from (d.SummaryDelta(piece, step.part) for piece in step.pieces(step.summary))
             case steps.RefusalStep():
-                yield from (RefusalDelta(piece) for piece in step.pieces(step.refusal))
+                yield from (d.RefusalDelta(piece) for piece in step.pieces(step.refusal))
             case steps.EchoStep():
                 last = turn.items[-1] if turn.items else None
-                yield from (TextDelta(piece) for piece in step.pieces(_words(last) if last else ""))
+                yield from (d.TextDelta(piece) for piece in step.pieces(_words(last) if last else ""))
             case steps.SignatureStep():
-                yield SignatureDelta(step.signature)
+                yield d.SignatureDelta(step.signature)
             case steps.CallStep():
                 yield from _interleave([step], n)
             case steps.CallsStep():
                 yield from _interleave(step.calls, n)
             case steps.CustomStep():
-                yield CallDelta(n, name=step.custom, call_id=step.id, kind="custom")
-                yield from (CallDelta(n, piece, kind="custom") for piece in step.pieces(step.input))
-                yield ItemEnd(n, "completed")
+                yield d.CallDelta(n, name=step.custom, call_id=step.id, kind="custom")
+                yield from (d.CallDelta(n, piece, kind="custom") for piece in step.pieces(step.input))
+                yield d.ItemEnd(n, "completed")
             case steps.ItemStep():
-                yield ItemDelta(Opaque.make(**step.item))
+                yield d.ItemDelta(Opaque.make(**step.item))
             case steps.AnnotationStep():
-                yield AnnotationDelta(step.annotation)
+                yield d.AnnotationDelta(step.annotation)
             case steps.EventStep():
-                yield VendorDelta(step.event, step.fields)
+                yield d.VendorDelta(step.event, step.fields)
             case steps.MessageStep():
-                yield MessageStart(step.message)
+                yield d.MessageStart(step.message)
             case steps.UsageStep():
-                yield UsageDelta(step.usage.to_spec())
+                yield d.UsageDelta(step.usage.to_spec())
             case steps.FinishStep():
-                yield Finish(step.finish)
+                yield d.Finish(step.finish)
             case steps.ErrorStep():
-                yield Failure(self._error(step).payload)
+                yield d.Failure(self._error(step).payload)
             case steps.CutStep():
-                yield Failure(errors.closed(self.name, "in the middle of the answer").payload)
+                yield d.Failure(errors.closed(self.name, "in the middle of the answer").payload)
 
 
 def _script(settings: ScriptSettings) -> Script:
@@ -212,13 +196,13 @@ class _Clock:
         await asyncio.sleep(self._at - self._loop.time())
 
 
-def _interleave(calls: list[steps.CallStep], n: int) -> Iterator[AnyDelta]:
+def _interleave(calls: list[steps.CallStep], n: int) -> Iterator[d.AnyDelta]:
     """Begin all calls, then put out one piece of each in turn."""
     keys = [f"{n}.{one}" for one in range(len(calls))]
     for key, call in zip(keys, calls, strict=True):
-        yield CallDelta(key, name=call.call, call_id=call.id, namespace=call.namespace)
+        yield d.CallDelta(key, name=call.call, call_id=call.id, namespace=call.namespace)
     for pieces in zip_longest(*(call.pieces(call.to_json()) for call in calls)):
-        yield from (CallDelta(key, piece) for key, piece in zip(keys, pieces, strict=True) if piece)
+        yield from (d.CallDelta(key, piece) for key, piece in zip(keys, pieces, strict=True) if piece)
 
 
 def _place(items: list[Item]) -> int:
@@ -252,10 +236,10 @@ def _count_input_characters(turn: Turn) -> int:
     return len(turn.request.instructions or "") + sum(len(_words(item)) for item in turn.items)
 
 
-def _length(delta: AnyDelta) -> int:
+def _length(delta: d.AnyDelta) -> int:
     match delta:
-        case TextDelta(text) | RefusalDelta(text) | ReasoningDelta(text) | SummaryDelta(text):
+        case d.TextDelta(text) | d.RefusalDelta(text) | d.ReasoningDelta(text) | d.SummaryDelta(text):
             return len(text)
-        case CallDelta():
+        case d.CallDelta():
             return len(delta.arguments)
     return 0

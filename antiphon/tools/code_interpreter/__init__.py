@@ -17,19 +17,7 @@ from antiphon.spec.codec import Opaque
 from antiphon.spec.errors import SpecError, invalid_param
 from antiphon.spec.items import Item
 from antiphon.store import UploadedFile
-from antiphon.tools.base import (
-    Function,
-    HostedCall,
-    HostedTool,
-    Outcome,
-    Scope,
-    ToolEnvironment,
-    ToolFailure,
-    ToolSession,
-    closed_object,
-    objects_in,
-    tell_as_call,
-)
+from antiphon.tools import base
 from antiphon.tools.citations import Source
 from antiphon.tools.code_interpreter.bubblewrap import Bubblewrap
 from antiphon.tools.code_interpreter.containers import PREFIX, Containers, file_id
@@ -41,7 +29,7 @@ T = TypeVar("T")
 TYPE = "code_interpreter"
 CALL = "code_interpreter_call"
 OUTPUTS = "code_interpreter_call.outputs"
-_PARAMETERS = closed_object({"code": {"type": "string", "description": "The Python code to run."}})
+_PARAMETERS = base.closed_object({"code": {"type": "string", "description": "The Python code to run."}})
 _MARGIN = 20.0
 """How much longer than the code a call may take, until its sandbox has ended by itself."""
 
@@ -64,7 +52,7 @@ class CodeSettings(ToolSettings, frozen=True, kw_only=True):
     """A container that has not been used for so long is removed."""
 
 
-class CodeInterpreter(HostedTool):
+class CodeInterpreter(base.HostedTool):
     Settings: ClassVar[type[ToolSettings]] = CodeSettings
     types = frozenset({TYPE})
     items = frozenset({CALL})
@@ -72,7 +60,7 @@ class CodeInterpreter(HostedTool):
     is_plain = True
     settings: CodeSettings
 
-    def __init__(self, settings: CodeSettings, environment: ToolEnvironment) -> None:
+    def __init__(self, settings: CodeSettings, environment: base.ToolEnvironment) -> None:
         super().__init__(settings, environment)
         limits = settings.timeout, settings.memory, settings.limit
         self._engine: CodeEngine
@@ -93,7 +81,7 @@ class CodeInterpreter(HostedTool):
     def unavailable(self, declared: Opaque) -> str | None:
         return self._engine.unavailable()
 
-    async def open(self, declared: Opaque, scope: Scope) -> ToolSession:
+    async def open(self, declared: Opaque, scope: base.Scope) -> base.ToolSession:
         where, tenant = f"{scope.param}.container", scope.tenant
         asked = declared.fields.get("container", {"type": "auto"})
         if isinstance(asked, str):
@@ -113,7 +101,7 @@ class CodeInterpreter(HostedTool):
         if files and path is not None:
             try:
                 await self._on_disk(self.containers.check_room, path, self._name_files(files))
-            except ToolFailure as full:
+            except base.ToolFailure as full:
                 raise SpecError(invalid_param(f"{where}.file_ids", str(full))) from None
         return _Session(self, scope, container, files)
 
@@ -157,9 +145,9 @@ class CodeInterpreter(HostedTool):
 
     def recall(self, item: Opaque, context: Sequence[Item]) -> list[Item]:
         fields = item.fields
-        said = [str(one["logs"]) for one in objects_in(fields.get("outputs")) if one.get("logs")]
+        said = [str(one["logs"]) for one in base.objects_in(fields.get("outputs")) if one.get("logs")]
         output = "\n".join(said) or "(no output was recorded)"
-        return tell_as_call(item, "python", json.dumps({"code": fields.get("code") or ""}), output)
+        return base.tell_as_call(item, "python", json.dumps({"code": fields.get("code") or ""}), output)
 
     async def run(self, code: str, path: Path, tenant: str) -> tuple[Ran, list[str]]:
         """Run code in a container; return its result and the names of the files that it wrote."""
@@ -193,8 +181,8 @@ class CodeInterpreter(HostedTool):
             await asyncio.wait([self._pruning])
         self._disk_threads.shutdown(wait=False)
 
-    def function(self) -> Function:
-        return Function("python", self._engine.description, _PARAMETERS, True)
+    def function(self) -> base.Function:
+        return base.Function("python", self._engine.description, _PARAMETERS, True)
 
 
 class _Call(Struct):
@@ -204,9 +192,9 @@ class _Call(Struct):
     code: str | None = None
 
 
-class _Session(ToolSession):
+class _Session(base.ToolSession):
     def __init__(
-        self, tool: CodeInterpreter, scope: Scope, container: str, files: Sequence[UploadedFile] = ()
+        self, tool: CodeInterpreter, scope: base.Scope, container: str, files: Sequence[UploadedFile] = ()
     ) -> None:
         """`container` is the one that the conversation has used so far, if any; `files` are to be in it."""
         self._files = files
@@ -218,22 +206,22 @@ class _Session(ToolSession):
         self.functions = [tool.function()]
         self.timeout = tool.settings.timeout + _MARGIN
 
-    def begin(self, call: HostedCall) -> None:
+    def begin(self, call: base.HostedCall) -> None:
         # The item names its container from the beginning, so `run` reports that no more may be made.
-        refusal: ToolFailure | None = None
+        refusal: base.ToolFailure | None = None
         if not self._container:
             try:
                 self._container = self._tool.containers.new(
                     self._scope.tenant, self._tool.environment.clock()
                 )
-            except ToolFailure as failure:
+            except base.ToolFailure as failure:
                 refusal = failure
         call.about = refusal or _Call(self._container)
         call.item(type=CALL, status="in_progress", code=None, container_id=self._container, outputs=None)
         call.event("response.code_interpreter_call.in_progress")
 
-    async def run(self, call: HostedCall) -> Outcome:
-        if isinstance(call.about, ToolFailure):
+    async def run(self, call: base.HostedCall) -> base.Outcome:
+        if isinstance(call.about, base.ToolFailure):
             raise call.about
         about: _Call = call.about
         about.code = code = _code_of(call)
@@ -242,7 +230,7 @@ class _Session(ToolSession):
         call.event("response.code_interpreter_call.interpreting")
         path = self._tool.containers.find(self._scope.tenant, about.container)
         if path is None:
-            raise ToolFailure("the container is gone; call again, and it gets another one")
+            raise base.ToolFailure("the container is gone; call again, and it gets another one")
         files, self._files = self._files, ()
         await self._tool.put(self._scope.tenant, about.container, files)
         ran, changed = await self._tool.run(code, path, self._scope.tenant)
@@ -251,10 +239,12 @@ class _Session(ToolSession):
         if self._before and self._before != about.container:
             said += f"\n(the container {self._before} is gone with its files: this one began empty)"
             self._before = ""
-        return Outcome(said or "(it printed nothing)", self._item(call, "completed", ran), failed=ran.failed)
+        return base.Outcome(
+            said or "(it printed nothing)", self._item(call, "completed", ran), failed=ran.failed
+        )
 
-    def failure(self, call: HostedCall, message: str) -> Outcome:
-        return Outcome(message, self._item(call, "failed", Ran(message)), failed=True)
+    def failure(self, call: base.HostedCall, message: str) -> base.Outcome:
+        return base.Outcome(message, self._item(call, "failed", Ran(message)), failed=True)
 
     def _about(self, ran: Ran, changed: Sequence[str], container: str) -> str:
         """Tell the model which figures the user sees, and how to cite a file."""
@@ -265,7 +255,7 @@ class _Session(ToolSession):
             told += f"\n(file: {name}; cite it as {self._scope.cite(_citation(container, name))})"
         return told
 
-    def _item(self, call: HostedCall, status: str, ran: Ran) -> dict[str, Any]:
+    def _item(self, call: base.HostedCall, status: str, ran: Ran) -> dict[str, Any]:
         about = call.about if isinstance(call.about, _Call) else _Call()
         outputs: list[dict[str, str]] | None = None
         if self._shows_outputs:
@@ -283,10 +273,10 @@ def _last_container(items: Sequence[Item]) -> str:
     return ""
 
 
-def _code_of(call: HostedCall) -> str:
+def _code_of(call: base.HostedCall) -> str:
     code = (call.read_arguments() or {}).get("code")
     if not isinstance(code, str):
-        raise ToolFailure('the arguments must be an object with the code: {"code": "print(1)"}')
+        raise base.ToolFailure('the arguments must be an object with the code: {"code": "print(1)"}')
     return code
 
 

@@ -12,19 +12,7 @@ from antiphon.config.kinds import Bytes, Count, Name, Seconds
 from antiphon.spec.codec import Opaque
 from antiphon.spec.items import Item
 from antiphon.store import VectorStore
-from antiphon.tools.base import (
-    Function,
-    HostedCall,
-    HostedTool,
-    Outcome,
-    Scope,
-    ToolEnvironment,
-    ToolFailure,
-    ToolSession,
-    closed_object,
-    objects_in,
-    tell_as_call,
-)
+from antiphon.tools import base
 from antiphon.tools.citations import Source, without_marks
 from antiphon.tools.file_search.embedding import Embedder, EmbeddingFailed
 from antiphon.tools.file_search.extraction import Extractor
@@ -40,12 +28,14 @@ STORE = "vs_"
 _MOST_STORES = 16
 _LONGEST_QUERY = 2000
 _OURS = re.compile(r"vs_[0-9a-f]{24}")
-_FUNCTION = Function(
+_FUNCTION = base.Function(
     "file_search",
     "Searches the user's files and returns the passages that fit the query best. Search again in other words "
     "if nothing fits. Where the answer uses a passage, cite it by writing its mark, such as 【1】, behind "
     "the sentence.",
-    closed_object({"query": {"type": "string", "description": "What to look for, in words or a question."}}),
+    base.closed_object(
+        {"query": {"type": "string", "description": "What to look for, in words or a question."}}
+    ),
     True,
 )
 
@@ -61,13 +51,13 @@ class FileSearchSettings(ToolSettings, frozen=True, kw_only=True):
     """How long reading one file may take."""
 
 
-class FileSearch(HostedTool):
+class FileSearch(base.HostedTool):
     Settings: ClassVar[type[ToolSettings]] = FileSearchSettings
     types = frozenset({TYPE})
     items = frozenset({CALL})
     includes = frozenset({RESULTS})
 
-    def __init__(self, settings: FileSearchSettings, environment: ToolEnvironment) -> None:
+    def __init__(self, settings: FileSearchSettings, environment: base.ToolEnvironment) -> None:
         super().__init__(settings, environment)
         self.results = min(settings.results, MOST_RESULTS)
         self.library = Library(environment.store, environment.folder, environment.config.files)
@@ -85,7 +75,7 @@ class FileSearch(HostedTool):
         ids = declared.fields.get("vector_store_ids")
         return isinstance(ids, list) and any(isinstance(id, str) and _OURS.fullmatch(id) for id in ids)
 
-    async def open(self, declared: Opaque, scope: Scope) -> ToolSession:
+    async def open(self, declared: Opaque, scope: base.Scope) -> base.ToolSession:
         param = f"{scope.param}.vector_store_ids"
         ids = declared.fields.get("vector_store_ids")
         is_list = isinstance(ids, list) and all(isinstance(id, str) for id in ids)
@@ -103,16 +93,16 @@ class FileSearch(HostedTool):
         fields = item.fields
         queries = fields.get("queries")
         query = "; ".join(map(str, queries)) if isinstance(queries, list) else ""
-        said = [str(one["text"]) for one in objects_in(fields.get("results")) if one.get("text")]
+        said = [str(one["text"]) for one in base.objects_in(fields.get("results")) if one.get("text")]
         output = "\n\n".join(said) or "(no results were recorded)"
-        return tell_as_call(item, _FUNCTION.name, json.dumps({"query": query}), output)
+        return base.tell_as_call(item, _FUNCTION.name, json.dumps({"query": query}), output)
 
 
-class _Session(ToolSession):
+class _Session(base.ToolSession):
     functions = (_FUNCTION,)
 
     def __init__(
-        self, tool: FileSearch, scope: Scope, declared: dict[str, Any], stores: list[VectorStore]
+        self, tool: FileSearch, scope: base.Scope, declared: dict[str, Any], stores: list[VectorStore]
     ) -> None:
         self._tool = tool
         self._scope = scope
@@ -124,12 +114,12 @@ class _Session(ToolSession):
         self._ranking = ranking_of(declared.get("ranking_options"), f"{scope.param}.ranking_options")
         self._shows_results = RESULTS in scope.request.include
 
-    def begin(self, call: HostedCall) -> None:
+    def begin(self, call: base.HostedCall) -> None:
         call.about = []
         call.item(type=CALL, status="in_progress", queries=[], results=None)
         call.event("response.file_search_call.in_progress")
 
-    async def run(self, call: HostedCall) -> Outcome:
+    async def run(self, call: base.HostedCall) -> base.Outcome:
         call.about = queries = [_query_of(call)]
         call.event("response.file_search_call.searching")
         now = self._tool.environment.clock()
@@ -138,15 +128,15 @@ class _Session(ToolSession):
                 self._stores, queries, self._condition, self._limit, self._ranking, now, self._scope.upstreams
             )
         except EmbeddingFailed as reason:
-            raise ToolFailure(str(reason)) from None
+            raise base.ToolFailure(str(reason)) from None
         call.event("response.file_search_call.completed")
-        return Outcome(self._write_passages(found), self._item(call, "completed", found))
+        return base.Outcome(self._write_passages(found), self._item(call, "completed", found))
 
     def is_idempotent(self, function: str) -> bool:
         return True
 
-    def failure(self, call: HostedCall, message: str) -> Outcome:
-        return Outcome(message, self._item(call, "failed", []), failed=True)
+    def failure(self, call: base.HostedCall, message: str) -> base.Outcome:
+        return base.Outcome(message, self._item(call, "failed", []), failed=True)
 
     def _write_passages(self, found: Sequence[SearchHit]) -> str:
         """Write each passage for the model, with the mark that cites it, and without marks of its own."""
@@ -156,15 +146,15 @@ class _Session(ToolSession):
         parts = [f"{self._scope.cite(_citation(one))} {text}" for one, text in shown]
         return "\n\n".join(parts)
 
-    def _item(self, call: HostedCall, status: str, found: Sequence[SearchHit]) -> dict[str, Any]:
+    def _item(self, call: base.HostedCall, status: str, found: Sequence[SearchHit]) -> dict[str, Any]:
         results = [asdict(one) for one in found] if self._shows_results else None
         return {"type": CALL, "status": status, "queries": call.about or [], "results": results}
 
 
-def _query_of(call: HostedCall) -> str:
+def _query_of(call: base.HostedCall) -> str:
     query = (call.read_arguments() or {}).get("query")
     if not isinstance(query, str) or not query.strip():
-        raise ToolFailure('the arguments must be an object with the query: {"query": "opening hours"}')
+        raise base.ToolFailure('the arguments must be an object with the query: {"query": "opening hours"}')
     return query[:_LONGEST_QUERY]
 
 

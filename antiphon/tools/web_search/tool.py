@@ -12,19 +12,7 @@ from antiphon.config import ToolSettings
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import UrlCitation, text_of
 from antiphon.spec.items import FunctionCallOutput, Item, Message
-from antiphon.tools.base import (
-    Function,
-    HostedCall,
-    HostedTool,
-    Outcome,
-    Scope,
-    ToolEnvironment,
-    ToolFailure,
-    ToolSession,
-    Upstreams,
-    closed_object,
-    tell_as_call,
-)
+from antiphon.tools import base
 from antiphon.tools.citations import Source
 from antiphon.tools.web_search.backends import WebResult, WebSearchSettings, backend_of, search
 from antiphon.tools.web_search.declared import MESSAGES, Declared, read
@@ -54,14 +42,14 @@ _AFTER = re.compile(
 _NONE_FOUND = "Nothing was found. Try other words."
 
 
-class WebSearch(HostedTool):
+class WebSearch(base.HostedTool):
     Settings: ClassVar[type[ToolSettings]] = WebSearchSettings
     types = frozenset({"web_search", "web_search_preview", MESSAGES})
     items = frozenset({CALL})
     includes = frozenset({RESULTS, SOURCES})
     is_plain = True
 
-    def __init__(self, settings: WebSearchSettings, environment: ToolEnvironment) -> None:
+    def __init__(self, settings: WebSearchSettings, environment: base.ToolEnvironment) -> None:
         super().__init__(settings, environment)
         if settings.searxng is not None and settings.brave_key is not None:
             raise settings.mistake("searxng", "expected `searxng` or a key for Brave, got both")
@@ -75,7 +63,7 @@ class WebSearch(HostedTool):
             return "no search engine is configured; add `searxng` or `brave_key_env` to [tools.web_search]"
         return None
 
-    async def open(self, declared: Opaque, scope: Scope) -> ToolSession:
+    async def open(self, declared: Opaque, scope: base.Scope) -> base.ToolSession:
         return _Session(self, scope, read(declared, scope.param))
 
     def recall(self, item: Opaque, context: Sequence[Item]) -> list[Item]:
@@ -88,9 +76,9 @@ class WebSearch(HostedTool):
         kind = action.get("type")
         found = item.fields.get("results") or action.get("sources")
         said = json.dumps(found, ensure_ascii=False) if found else "(the results were not kept)"
-        return tell_as_call(item, kind if kind in (OPEN, FIND) else SEARCH, json.dumps(about), said)
+        return base.tell_as_call(item, kind if kind in (OPEN, FIND) else SEARCH, json.dumps(about), said)
 
-    async def search(self, query: str, asked: Declared, upstreams: Upstreams) -> list[WebResult]:
+    async def search(self, query: str, asked: Declared, upstreams: base.Upstreams) -> list[WebResult]:
         assert self._backend is not None
         http, timeout = self.environment.http, self.settings.timeout
         return await upstreams.call_service(
@@ -101,8 +89,8 @@ class WebSearch(HostedTool):
         await self.pages.readers.close()
 
 
-class _Session(ToolSession):
-    def __init__(self, tool: WebSearch, scope: Scope, asked: Declared) -> None:
+class _Session(base.ToolSession):
+    def __init__(self, tool: WebSearch, scope: base.Scope, asked: Declared) -> None:
         self._tool = tool
         self._scope = scope
         self._asked = asked
@@ -116,17 +104,17 @@ class _Session(ToolSession):
 
     # --- calls --------------------------------------------------------------------------------------------
 
-    def begin(self, call: HostedCall) -> None:
+    def begin(self, call: base.HostedCall) -> None:
         call.about = _empty_action(call.function)
         call.item(type=CALL, status="in_progress", action=call.about)
         call.event("response.web_search_call.in_progress")
 
-    async def run(self, call: HostedCall) -> Outcome:
+    async def run(self, call: base.HostedCall) -> base.Outcome:
         arguments = _arguments(call)
         call.about = _empty_action(call.function) | arguments
         self._calls += 1
         if self._asked.most is not None and self._calls > self._asked.most:
-            raise ToolFailure(
+            raise base.ToolFailure(
                 f"no more than {self._asked.most} searches are allowed; answer with what is known"
             )
         call.event("response.web_search_call.searching")
@@ -139,22 +127,22 @@ class _Session(ToolSession):
             page = await self._page(_text(arguments, "url"))
             output = self._finds(page, _text(arguments, "pattern"))
         call.event("response.web_search_call.completed")
-        return Outcome(output, self._item(call, "completed", **more))
+        return base.Outcome(output, self._item(call, "completed", **more))
 
     def is_idempotent(self, function: str) -> bool:
         return True
 
-    def failure(self, call: HostedCall, message: str) -> Outcome:
-        return Outcome(message, self._item(call, "failed"), failed=True)
+    def failure(self, call: base.HostedCall, message: str) -> base.Outcome:
+        return base.Outcome(message, self._item(call, "failed"), failed=True)
 
-    def _item(self, call: HostedCall, status: str, **more: Any) -> dict[str, Any]:
+    def _item(self, call: base.HostedCall, status: str, **more: Any) -> dict[str, Any]:
         return {"type": CALL, "status": status, "action": call.about or _empty_action(call.function), **more}
 
     # --- what they do -------------------------------------------------------------------------------------
 
-    async def _search(self, call: HostedCall, query: str) -> tuple[str, dict[str, Any]]:
+    async def _search(self, call: base.HostedCall, query: str) -> tuple[str, dict[str, Any]]:
         if len(query) > _LONGEST_QUERY:
-            raise ToolFailure(f"the query has more than {_LONGEST_QUERY:,} characters; use fewer words")
+            raise base.ToolFailure(f"the query has more than {_LONGEST_QUERY:,} characters; use fewer words")
         call.about["queries"] = [query]
         results = await self._tool.search(query, self._asked, self._scope.upstreams)
         self._found |= dict.fromkeys(one.url for one in results)
@@ -171,7 +159,7 @@ class _Session(ToolSession):
         if (page := self._pages.get(address)) is not None:
             return page
         if address not in self._found and url not in self._found and not is_named(address, self._scope.items):
-            raise ToolFailure(
+            raise base.ToolFailure(
                 "only pages are opened that a search in this response has found or that the conversation "
                 f"names; call {SEARCH} first"
             )
@@ -202,7 +190,7 @@ class _Session(ToolSession):
         return self._marks[url]
 
 
-def _functions(asked: Declared) -> Iterator[Function]:
+def _functions(asked: Declared) -> Iterator[base.Function]:
     where = f" The user is in {asked.place}." if asked.place else ""
     only = (
         f" Only these domains are searched: {', '.join(asked.domains.allowed)}."
@@ -211,17 +199,17 @@ def _functions(asked: Declared) -> Iterator[Function]:
     )
     about = f"Searches the web and returns titles, addresses and excerpts of pages.{only}{where}"
     query = {"query": {"type": "string", "description": "What to search for, as for a search engine."}}
-    yield Function(SEARCH, about, closed_object(query), True)
+    yield base.Function(SEARCH, about, base.closed_object(query), True)
     if not asked.opens_pages:
         return
     url = {"url": {"type": "string", "description": "The address of the page."}}
     about = "Opens a web page and returns its text. The page is one that a search found or the user named."
-    yield Function(OPEN, about, closed_object(url), True)
+    yield base.Function(OPEN, about, base.closed_object(url), True)
     pattern = {
         "pattern": {"type": "string", "description": "The words to find; upper and lower case are one."}
     }
     about = "Finds words in a web page and returns the text around each place. For long pages."
-    yield Function(FIND, about, closed_object({**url, **pattern}), True)
+    yield base.Function(FIND, about, base.closed_object({**url, **pattern}), True)
 
 
 def _empty_action(function: str) -> dict[str, Any]:
@@ -231,10 +219,10 @@ def _empty_action(function: str) -> dict[str, Any]:
     return {"type": function, "url": ""} | ({"pattern": ""} if function == FIND else {})
 
 
-def _arguments(call: HostedCall) -> dict[str, Any]:
+def _arguments(call: base.HostedCall) -> dict[str, Any]:
     given = call.read_arguments()
     if given is None:
-        raise ToolFailure("the arguments must be a JSON object")
+        raise base.ToolFailure("the arguments must be a JSON object")
     known = ("query", "url", "pattern")
     return {name: given[name] for name in known if isinstance(given.get(name), str)}
 
@@ -242,7 +230,7 @@ def _arguments(call: HostedCall) -> dict[str, Any]:
 def _text(arguments: dict[str, Any], name: str) -> str:
     value = arguments.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise ToolFailure(f"the argument {name!r} must be a text that is not empty")
+        raise base.ToolFailure(f"the argument {name!r} must be a text that is not empty")
     return value.strip()
 
 
