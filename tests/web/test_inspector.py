@@ -15,7 +15,7 @@ pytestmark = needs_browser
 def test_it_follows_the_events_of_an_answer(page: Page, tmp_path: Path) -> None:
     page.keyboard.press("Control+.")
     panel = page.get_by_role("complementary", name="Inspector")
-    expect(panel).to_contain_text("Events of the answer")
+    expect(panel).to_contain_text("The events of an answer")
     say(page, "Speak slowly.")
     expect(panel.get_by_text("live")).to_be_visible()
     expect(panel.get_by_text("completed", exact=True)).to_be_visible()
