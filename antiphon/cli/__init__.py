@@ -1,6 +1,6 @@
 """The `antiphon` command: one module for each of its commands, and no traceback for its user.
 
-Heavy things are imported by the command that needs them, when it runs, so that `--help` is fast.
+Each command imports heavy modules only when it runs, so that `--help` is fast.
 """
 
 import argparse
@@ -124,7 +124,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(argv: Sequence[str] | None) -> int:
-    """The exit code of one command; what goes wrong in it is raised."""
+    """Runs one command and returns its exit code; raises what goes wrong."""
     try:
         arguments = parser().parse_args(argv)
     except SystemExit as stop:  # --help, --version, or a mistake in the arguments
@@ -142,7 +142,7 @@ def _about(error: Exception) -> str:
 
 
 def _open_streams() -> None:
-    """A stream that was closed before the command began is one that nothing comes from or goes to."""
+    """Opens the null device in place of each standard stream that was closed before the command began."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115

@@ -1,4 +1,4 @@
-"""`antiphon ask`: one question, and the answer as it comes."""
+"""`antiphon ask`: asks one question and prints the answer while it arrives."""
 
 import argparse
 import sys
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from antiphon.cli.common import Commands
 
 ABOUT: Final = """\
-Asks a model one question and prints the answer as it comes. The server is the one that ANTIPHON_BASE_URL
+Asks a model one question and prints the answer while it arrives. The server is the one that ANTIPHON_BASE_URL
 names (default: http://127.0.0.1:8080/v1), with the key in ANTIPHON_API_KEY; any Open Responses server will
 do. With --local there is no server: the gateway runs inside this command.
 
-A terminal gets Markdown, a pipe gets the plain text. What comes in on standard input is part of the question.
-Control characters in an answer are shown on a terminal and never obeyed.
+A terminal gets Markdown, a pipe gets the plain text. Standard input is placed before the question.
+Control characters in an answer never reach your terminal; each is printed as a visible symbol.
 
 examples:
   antiphon ask "What is the capital of France?"
@@ -42,7 +42,7 @@ def add_to(commands: "Commands") -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="a text, an image or a document to go along",
+        help="attach a text, an image or a document",
     )
     earlier = parser.add_mutually_exclusive_group()
     earlier.add_argument(
@@ -50,10 +50,10 @@ def add_to(commands: "Commands") -> None:
         "--continue",
         action="store_true",
         dest="continues",
-        help="go on from the last answer of this command",
+        help="continue from the last answer of this command",
     )
     earlier.add_argument(
-        "--from", metavar="RESPONSE", dest="previous", help="go on from this response (resp_…)"
+        "--from", metavar="RESPONSE", dest="previous", help="continue from this response (resp_…)"
     )
     parser.add_argument("--model", metavar="MODEL", help="which model answers (default: the server's)")
     parser.add_argument("--system", metavar="TEXT", help="instructions for the model")
@@ -75,7 +75,7 @@ def add_to(commands: "Commands") -> None:
         help="an MCP (Model Context Protocol) server whose tools the model may call",
     )
     shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--raw", action="store_true", help="print the server-sent events as they came")
+    shape.add_argument("--raw", action="store_true", help="print the server-sent events unchanged")
     shape.add_argument("--json", action="store_true", help="print the finished response as JSON")
     parser.add_argument(
         "--usage", action="store_true", help="print the tokens that it took, on standard error"

@@ -1,6 +1,6 @@
-"""How an answer is printed: plain into pipes, Markdown on a terminal, and nothing that a terminal obeys.
+"""Prints an answer: plain text into pipes, and on a terminal Markdown without control characters.
 
-Where `rich` is not installed, a terminal gets the plain text too.
+If `rich` is not installed, a terminal gets the plain text too.
 """
 
 import codecs
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Printer(Protocol):
-    """Takes an answer in pieces. Whatever happens, `close` ends it."""
+    """Prints an answer that comes in pieces; the caller always ends it with `close`."""
 
     def text(self, words: str) -> None: ...
 
@@ -28,7 +28,7 @@ class Printer(Protocol):
 
 
 def note(message: str) -> None:
-    """A line for the reader, on standard error."""
+    """Prints a line for the user on standard error."""
     print(printable_line(message), file=sys.stderr, flush=True)
 
 
@@ -45,7 +45,7 @@ def printer_for(stream: TextIO, *, markdown: bool) -> Printer:
 
 
 class PlainPrinter:
-    """The words as they are; with `is_safe`, without control characters."""
+    """Prints the text unchanged, or with `is_safe` without control characters."""
 
     def __init__(self, stream: TextIO, *, is_safe: bool) -> None:
         self._stream = stream
@@ -64,7 +64,7 @@ class PlainPrinter:
 
 
 class OutputFailed(Exception):
-    """What was to be printed could not be; no `OSError`, which would be taken for one of the connection."""
+    """Printing failed. It is no `OSError`, because the caller takes that for a broken connection."""
 
     def __init__(self, reason: OSError) -> None:
         self.reason = reason
@@ -72,7 +72,7 @@ class OutputFailed(Exception):
 
 
 class BytePrinter:
-    """Bytes as they came into a pipe; as safe text on a terminal."""
+    """Prints bytes unchanged into a pipe, and as safe text on a terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -139,14 +139,14 @@ class MarkdownPrinter:
         self._print(self._take_finished())
 
     def _fit_width(self) -> None:
-        """Draws for the width that the terminal has now; what was printed before stays as it is."""
+        """Lays out for the current width of the terminal; earlier lines stay as they were printed."""
         if self._width != self._console.width:
             self._width = self._console.width
-            self._printed = self._document.finished(self._width, self._palette) or 0
+            self._printed = self._document.lay_out_finished(self._width, self._palette) or 0
 
     def _take_finished(self) -> "list[Line]":
-        """The lines that are finished and were not printed yet."""
-        count = self._document.finished(self._width, self._palette) or 0
+        """Returns the finished lines that were not printed yet."""
+        count = self._document.lay_out_finished(self._width, self._palette) or 0
         if count == self._printed:
             return []
         lines = self._document.lines(self._width, self._palette)[0][self._printed : count]
@@ -154,7 +154,7 @@ class MarkdownPrinter:
         return lines
 
     def _tail(self) -> "Segments":
-        """The open piece, or as much of its end as the screen has room for."""
+        """Returns the open piece, or as much of its end as fits the screen."""
         rows = max(1, self._console.height - 2)
         with self._lock:
             lines = self._document.lines(self._width, self._palette)[0]
@@ -165,7 +165,7 @@ class MarkdownPrinter:
 
 
 def _segments(lines: "Iterable[Line]") -> "Segments":
-    """The lines without the blanks at their ends, which would be copied with them."""
+    """Strips the blanks at the ends of lines, which a user would copy along with the text."""
     from rich.segment import Segment, Segments
 
     made: list[Segment] = []

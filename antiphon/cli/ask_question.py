@@ -1,4 +1,4 @@
-"""What is asked: the words, standard input, files; and the tools that may be used for it."""
+"""Builds the question from the words, standard input and files, and loads the tools for it."""
 
 import mimetypes
 import shlex
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def question_of(words: "Sequence[str]", files: "Sequence[str]") -> Message:
-    """One message: what came in, the files, and the words last, where models look for the question."""
+    """Builds one message. The words come last, where models look for the question."""
     parts: list[ContentPart] = []
     if not sys.stdin.isatty() and (came := _standard_input()):
         parts.append(InputText(came))
@@ -48,7 +48,7 @@ def _standard_input() -> str:
 
 
 def _part(name: str) -> ContentPart:
-    """A picture or a document as data, and any other file as text under its name."""
+    """Reads a picture or a document as data, and any other file as text under its name."""
     path = Path(name)
     raw = _read(path)
     if (picture := kind_of(raw)) is not None:
@@ -73,7 +73,7 @@ def _read(path: Path) -> bytes:
 
 
 def format_of(name: str) -> dict[str, Any]:
-    """The format of an answer that fits the schema in a file."""
+    """Returns the text format that holds an answer to the schema in a file."""
     path = Path(name)
     try:
         schema = msgspec.json.decode(_read(path))
@@ -86,7 +86,7 @@ def format_of(name: str) -> dict[str, Any]:
 
 
 def function_of(name: str) -> "Callable[..., object]":
-    """The Python function `MODULE:FUNCTION`; the module may lie in the working directory."""
+    """Imports the Python function `MODULE:FUNCTION`; the module may lie in the working directory."""
     module, _, function = name.partition(":")
     if not module or not function:
         raise CommandFailed(f"antiphon: {name!r} is no tool; expected MODULE:FUNCTION", MISTAKE)
@@ -104,7 +104,7 @@ def function_of(name: str) -> "Callable[..., object]":
 
 
 def mcp_server_of(target: str) -> MCPServer:
-    """A server at an address, or a command that starts one."""
+    """Makes the MCP server of an address, or of a command that starts one."""
     if target.startswith(("http://", "https://")):
         return MCPServer.http(target)
     try:

@@ -1,4 +1,4 @@
-"""One question on its way: to the server, through the tools, and onto the screen."""
+"""Sends one question to the server, runs the tools that the model calls, and prints the answer."""
 
 import argparse
 import os
@@ -42,7 +42,7 @@ _RETRIES = Retries(times=1, base=0.2)
 
 
 async def answer(arguments: argparse.Namespace) -> int:
-    """Ask, print the answer, and give the exit code."""
+    """Asks, prints the answer, and returns the exit code."""
     if arguments.previous == "":
         raise CommandFailed("antiphon: --from needs the id of a response (resp_…)", MISTAKE)
     message = question_of(arguments.question, arguments.file)
@@ -68,7 +68,7 @@ async def answer(arguments: argparse.Namespace) -> int:
     if response.status in ("completed", "incomplete"):
         _remember(where, response.id)
     if arguments.usage:
-        note(_told(usage))
+        note(_describe_usage(usage))
     return _ending(response)
 
 
@@ -169,7 +169,7 @@ async def _run(
 
 
 def _ending(response: Response) -> int:
-    """The exit code, with a line that says why where it is not 0."""
+    """Returns the exit code, and prints the reason if it is not 0."""
     if response.status == "failed":
         error = response.error
         code, reason = (error.code, error.message) if error else ("unknown", "the server gave no reason")
@@ -187,7 +187,7 @@ def _ending(response: Response) -> int:
     return 0
 
 
-def _told(usage: Usage) -> str:
+def _describe_usage(usage: Usage) -> str:
     given, made = usage.input_tokens_details, usage.output_tokens_details
     return (
         f"{usage.input_tokens} tokens in ({given.cached_tokens} cached), "
@@ -213,7 +213,7 @@ def _state() -> Path:
 
 
 def _answers() -> dict[str, str]:
-    """The last response of this command on each server."""
+    """The file with the last response of this command on each server."""
     try:
         return msgspec.json.decode(_state().read_bytes(), type=dict[str, str])
     except (OSError, *UNREADABLE):
@@ -228,7 +228,7 @@ def _last(where: str) -> str:
 
 
 def _remember(where: str, response: str) -> None:
-    """Not being able to continue later is no reason to fail now."""
+    """Saves the id for `--continue`; a failure to save it is ignored."""
     path = _state()
     with suppress(OSError):
         make_folder(path.parent)

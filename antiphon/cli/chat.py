@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from antiphon.cli.common import Commands
 
 ABOUT: Final = """\
-A conversation with a model in the terminal: any Open Responses server, or with --local none at all.
+A conversation with a model in the terminal, on any Open Responses server, or with --local without one.
 
 examples:
   antiphon chat                                   with the server on 127.0.0.1:8080, or ANTIPHON_BASE_URL
@@ -35,7 +35,7 @@ def add_to(commands: "Commands") -> None:
         help="how much the model thinks before it answers, if it can (default: its own)",
     )
     parser.add_argument("--system", metavar="TEXT", help="instructions for the model")
-    parser.add_argument("--background", action="store_true", help="responses go on without this terminal")
+    parser.add_argument("--background", action="store_true", help="let responses outlive the terminal")
     parser.add_argument("--chat", metavar="ID", help="open this chat")
     parser.add_argument("--continue", dest="resume", action="store_true", help="open the chat used last")
     parser.add_argument("--light", action="store_true", help="dark on light")
@@ -94,7 +94,7 @@ def chat(arguments: argparse.Namespace) -> int:
 
 
 def _tools(arguments: argparse.Namespace) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Functions and MCP servers; without any, the client need not be imported before the first paint."""
+    """Loads functions and MCP servers; without any, the client is not imported before the first paint."""
     if not (arguments.tool or arguments.mcp):
         return (), ()
     from antiphon.cli.ask_question import function_of, mcp_server_of

@@ -1,4 +1,4 @@
-"""What the commands share: how one describes itself, how one fails, and how one gets its configuration."""
+"""What the commands share: their parsers, their failures, and how they load the configuration."""
 
 import argparse
 import os
@@ -26,7 +26,7 @@ _UNKNOWN_COMMAND: Final = re.compile(
 
 
 class CommandFailed(Exception):
-    """Ends the command with a sentence for its user and an exit code."""
+    """Ends the command with a message for its user and an exit code."""
 
     def __init__(self, message: str, code: int = FAILED) -> None:
         self.code = code
@@ -34,10 +34,10 @@ class CommandFailed(Exception):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that says which command or option was meant."""
+    """A parser that suggests the command or option that the user may have meant."""
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse has it, but what is left over is a mistake of the command that it was given to."""
+        """Parses as argparse does, but reports leftover arguments for the command that got them."""
         parsed, rest = self.parse_known_args(args, namespace)
         if rest:
             at: CommandParser = parsed.parser
@@ -104,7 +104,7 @@ def add_config_option(parser: argparse.ArgumentParser) -> None:
 def load_config(
     arguments: argparse.Namespace, options: Mapping[str, str] | None = None, *, upstreams: bool = True
 ) -> "Config":
-    """The effective configuration by `--config` and `--env-file`, or a failure that lists every mistake.
+    """Loads the configuration of `--config` and `--env-file`, or fails with a list of every mistake.
 
     `options` says which options of the command stand for which keys.
     A command that calls no upstream needs neither their secrets nor their code, and does not check them.
@@ -135,7 +135,7 @@ def load_config(
 
 
 def not_installed(missing: ModuleNotFoundError) -> CommandFailed:
-    """What to install, when the client is there but not all that the server needs."""
+    """Makes the failure that names the missing package of the server and how to install it."""
     if missing.name is None or missing.name.startswith("antiphon"):
         raise missing
     return CommandFailed(

@@ -1,4 +1,4 @@
-"""`antiphon completion` and `antiphon help`: what the shell and its user can ask about the commands."""
+"""`antiphon completion` and `antiphon help`: completion for the shell, and help on a command."""
 
 import argparse
 from typing import TYPE_CHECKING, Final

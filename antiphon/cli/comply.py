@@ -1,4 +1,4 @@
-"""`antiphon comply` and `antiphon audit`: is it really Open Responses?"""
+"""`antiphon comply` and `antiphon audit`: test a server, or check a stream, against the specification."""
 
 import argparse
 import sys
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from antiphon.compliance.results import Report
 
 ABOUT: Final = """\
-Holds a server to every rule of Open Responses: it talks to the server, judges all that comes back, and shows
+Tests a server against every rule of Open Responses: it talks to the server, judges each answer, and shows
 the exchange behind each failure.
 
 examples:
@@ -40,7 +40,7 @@ exit codes: 0 every MUST and SHOULD holds, 1 some failed, 2 there was no stream.
 
 
 def add_to(commands: "Commands") -> None:
-    parser = add_command(commands, "comply", comply, "hold a server to the specification", ABOUT)
+    parser = add_command(commands, "comply", comply, "test a server against the specification", ABOUT)
     parser.add_argument("url", nargs="?", help="the server, with its /v1")
     parser.add_argument("--api-key", metavar="KEY", help="sent as a bearer token")
     parser.add_argument(
@@ -124,7 +124,9 @@ def comply(arguments: argparse.Namespace) -> int:
             print(f"{rule.id:44} {rule.level:6} {rule.says}")
         return 0
     if arguments.capture is not None:
-        return _show(_captured(arguments.capture, _read(arguments.capture), None, arguments.only), arguments)
+        return _show(
+            _audit_capture(arguments.capture, _read(arguments.capture), None, arguments.only), arguments
+        )
     if arguments.url is None:
         raise CommandFailed(
             "antiphon: name a server, such as http://127.0.0.1:8080/v1, or a --capture", MISTAKE
@@ -140,10 +142,10 @@ def _read(file: str) -> bytes:
 
 
 def audit_input(arguments: argparse.Namespace) -> int:
-    return _show(_captured("standard input", sys.stdin.buffer.read(), arguments.form, []), arguments)
+    return _show(_audit_capture("standard input", sys.stdin.buffer.read(), arguments.form, []), arguments)
 
 
-def _captured(subject: str, data: bytes, form: str | None, only: list[str]) -> "Report":
+def _audit_capture(subject: str, data: bytes, form: str | None, only: list[str]) -> "Report":
     from antiphon.compliance.capture import NotACapture, audit_capture, read
 
     if form is None and subject.endswith((".sse", ".jsonl")):

@@ -37,7 +37,7 @@ KEY: Final = "a-key-for-the-plays"
 
 def add_to(commands: "Commands") -> None:
     parser = add_command(
-        commands, "comply-client", comply_client, "hold a client to the specification", ABOUT
+        commands, "comply-client", comply_client, "test a client against the specification", ABOUT
     )
     parser.add_argument("--host", default="127.0.0.1", help="(default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=0, help="(default: a free one)")

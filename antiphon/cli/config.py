@@ -1,4 +1,4 @@
-"""`antiphon config`: what is configured, and where."""
+"""`antiphon config`: writes, checks and locates the configuration."""
 
 import argparse
 import os
@@ -107,10 +107,10 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def _connect(config: "Config") -> bool:
-    """Asks all providers, prints what they say, and tells whether one of them failed."""
+    """Asks all providers, prints their answers, and returns whether one of them failed."""
     import asyncio
 
-    from antiphon.cli.connect import ask_all
+    from antiphon.cli.provider_models import check_providers
     from antiphon.config import discovers, with_found
     from antiphon.providers.discovery import on_this_machine
     from antiphon.providers.registry import TYPES
@@ -118,7 +118,7 @@ def _connect(config: "Config") -> bool:
     if discovers(config):
         found = asyncio.run(on_this_machine((config.server.host, config.server.port)))
         config = with_found(config, found, TYPES, {})
-    answers = asyncio.run(ask_all(config))
+    answers = asyncio.run(check_providers(config))
     width = max((len(answer.provider) for answer in answers), default=0)
     for answer in answers:
         print(f"{answer.provider:<{width}}  {answer.says}")

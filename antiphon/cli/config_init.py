@@ -1,4 +1,4 @@
-"""The file that `antiphon config init` writes."""
+"""Builds the file that `antiphon config init` writes."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -46,7 +46,7 @@ _TAIL: Final = """\
 
 
 def starter(found: Sequence[FoundProvider]) -> str:
-    """A configuration with what was found, and as comments what one may want next."""
+    """Returns a configuration with the found providers, and comments for likely further settings."""
     tables = [_table(one) for one in found]
     if not tables:
         tables = ["# No key of a vendor is in the environment, and no server answers on its usual port.\n"]

@@ -87,7 +87,7 @@ def list_models(arguments: argparse.Namespace) -> int:
     from antiphon.embedded.catalogue import CATALOGUE
 
     local = load_config(arguments, upstreams=False).local
-    with _sentences():
+    with _exit_on_weights_error():
         models = weights.list_models()
     rows = [("NAME", "SIZE", "MEMORY", "CONTEXT", "TOOLS", "THINKS", "LICENCE", "FILE")]
     for model in models:
@@ -122,9 +122,9 @@ def pull(arguments: argparse.Namespace) -> int:
     from antiphon.embedded import weights
     from antiphon.embedded.progress import Console
 
-    wanted = _wanted(arguments)
+    wanted = _model_argument(arguments)
     console = Console()
-    with _sentences():
+    with _exit_on_weights_error():
         try:
             found = weights.pull(wanted, console, origin=arguments.origin)
         finally:
@@ -136,27 +136,27 @@ def pull(arguments: argparse.Namespace) -> int:
 def path(arguments: argparse.Namespace) -> int:
     from antiphon.embedded import weights
 
-    with _sentences():
-        print(weights.path(_wanted(arguments)))
+    with _exit_on_weights_error():
+        print(weights.path(_model_argument(arguments)))
     return 0
 
 
 def remove(arguments: argparse.Namespace) -> int:
     from antiphon.embedded import weights
 
-    with _sentences():
+    with _exit_on_weights_error():
         weights.remove(arguments.model)
     return 0
 
 
-def _wanted(arguments: argparse.Namespace) -> str:
+def _model_argument(arguments: argparse.Namespace) -> str:
     given: str | None = arguments.model
     return given if given is not None else load_config(arguments, upstreams=False).local.model
 
 
 @contextmanager
-def _sentences() -> Iterator[None]:
-    """What is wrong with a model's file, as the end of the command."""
+def _exit_on_weights_error() -> Iterator[None]:
+    """Ends the command with a message if the file of a model is unusable."""
     from antiphon.embedded.gguf import WeightsError
 
     try:

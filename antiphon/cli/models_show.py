@@ -1,4 +1,4 @@
-"""`antiphon models show`: what is known of the models behind the configured names, and by whom."""
+"""`antiphon models show`: the facts about the models behind the configured names, with their sources."""
 
 import argparse
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def show(arguments: argparse.Namespace) -> int:
     except UnknownModel as unknown:
         raise CommandFailed(f"antiphon: {unknown}") from None
     try:
-        from antiphon.cli.model_lookup import look_up
+        from antiphon.cli.provider_models import look_up
 
         found = look_up(config, [target for _, target in shown])
     except ModuleNotFoundError as missing:
@@ -51,7 +51,7 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def _targets(config: "Config", name: str) -> "Iterator[tuple[str, Target]]":
-    """Each target of a name, below the title that it is shown with."""
+    """Returns each target of a name with its title."""
     first, route = config.resolve(name), config.route(name)
     targets = (first,) if route is None else route.targets
     for n, target in enumerate(targets, 1):
@@ -66,10 +66,10 @@ def _lines(title: str, info: "ModelInfo") -> Iterator[str]:
     for field, label, value in (
         ("context_window", "context window", _tokens(info.context_window)),
         ("output_limit", "output limit", _tokens(info.output_limit)),
-        ("input_modalities", "input", _listed(info.input_modalities and sorted(info.input_modalities))),
+        ("input_modalities", "input", _join_words(info.input_modalities and sorted(info.input_modalities))),
         ("tools", "tools", _yes(info.tools)),
         ("json_schema", "JSON schema", _yes(info.json_schema)),
-        ("reasoning_levels", "reasoning", _listed(info.reasoning_levels)),
+        ("reasoning_levels", "reasoning", _join_words(info.reasoning_levels)),
         ("prices", "prices", _prices(info.prices)),
     ):
         source: str = info.sources.get(field, "")
@@ -86,12 +86,12 @@ def _yes(said: bool | None) -> str:
     return _UNKNOWN if said is None else "yes" if said else "no"
 
 
-def _listed(words: "tuple[str, ...] | list[str] | frozenset[str] | None") -> str:
+def _join_words(words: "tuple[str, ...] | list[str] | frozenset[str] | None") -> str:
     return _UNKNOWN if words is None else ", ".join(words) or "none"
 
 
 def _prices(prices: "Prices | None") -> str:
-    """In USD for a million tokens: what goes in, and what comes out."""
+    """Formats the prices in USD for a million tokens of input and of output."""
     if prices is None:
         return _UNKNOWN
     parts = {"in": prices.input, "cached": prices.cached_input, "out": prices.output}

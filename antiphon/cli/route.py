@@ -21,9 +21,9 @@ A name with several targets is a route: [models] lists them, and [routes.NAME] s
 """
 
 EXPLAIN: Final = """\
-Prints in which order the targets of a route would be asked for a request, why, and what each would lose of
-it. Nothing is sent, and nothing is known here of failures: GET /v1/antiphon/routes of a running server tells
-how its targets are.
+Prints the order in which a route would ask its targets for a request, why, and what each would lose of
+it. It sends nothing and knows no failures: GET /v1/antiphon/routes of a running server shows
+the state of the targets.
 
 examples:
   antiphon route explain --model fast
@@ -52,8 +52,8 @@ def explain(arguments: argparse.Namespace) -> int:
         except OSError as error:
             raise CommandFailed(f"antiphon: {arguments.input_file}: {error.strerror}") from None
     try:
-        from antiphon.cli.route_plan import explained
+        from antiphon.cli.route_plan import explain_route
     except ModuleNotFoundError as missing:
         raise not_installed(missing) from missing
-    print("\n".join(explained(config, arguments.model, body)))
+    print("\n".join(explain_route(config, arguments.model, body)))
     return 0

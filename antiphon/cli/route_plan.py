@@ -1,4 +1,4 @@
-"""The plan of a route for one request, in lines for people."""
+"""Describes the plan of a route for one request, line by line."""
 
 import asyncio
 import time
@@ -18,11 +18,11 @@ from antiphon.spec.errors import SpecError
 from antiphon.spec.routing import hint_of
 
 
-def explained(config: Config, model: str | None, body: bytes) -> list[str]:
-    return asyncio.run(_explained(config, model, body))
+def explain_route(config: Config, model: str | None, body: bytes) -> list[str]:
+    return asyncio.run(_explain(config, model, body))
 
 
-async def _explained(config: Config, model: str | None, body: bytes) -> list[str]:
+async def _explain(config: Config, model: str | None, body: bytes) -> list[str]:
     http = UpstreamClient()
     environment = Environment(http=http, timeouts=config.timeouts, local=config.local, folder=Path())
     enabled = {name: one for name, one in config.providers.items() if not one.disabled}

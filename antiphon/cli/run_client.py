@@ -30,7 +30,7 @@ examples:
   antiphon run opencode
 """
 
-_PATIENCE: Final = 60.0
+_START_TIMEOUT: Final = 60.0
 _NOT_FOUND: Final = 127
 _BY_SIGNAL: Final = 128
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _ending_in_order() -> Iterator[None]:
-    """Who ends this command, or closes its terminal, ends what it has started, too."""
+    """Stops what this command has started when a signal or a closed terminal ends the command."""
 
     def end(number: int, frame: object) -> None:
         raise SystemExit(_BY_SIGNAL + number)
@@ -90,7 +90,7 @@ def _ending_in_order() -> Iterator[None]:
 
 @contextmanager
 def gateway_on(url: str, config: str | None) -> Iterator[None]:
-    """A gateway at an address: the one that answers there, else one that is started and stopped again."""
+    """Yields the gateway at an address; starts one if none answers, and stops that one at the end."""
     from urllib.parse import urlsplit
 
     from antiphon.cli.setup.gateway import is_up
@@ -118,7 +118,7 @@ def gateway_on(url: str, config: str | None) -> Iterator[None]:
             start_new_session=True,  # Ctrl-C in the terminal is for the client
         )
         try:
-            until = time.monotonic() + _PATIENCE
+            until = time.monotonic() + _START_TIMEOUT
             while not is_up(url):
                 if gateway.poll() is not None or time.monotonic() > until:
                     output.seek(0)
@@ -133,7 +133,7 @@ def gateway_on(url: str, config: str | None) -> Iterator[None]:
 
 
 def _wait(command: list[str], environ: dict[str, str]) -> int:
-    """Runs the client in this terminal; what the terminal sends is for the client alone."""
+    """Runs the client in this terminal, and leaves the terminal's signals to the client."""
     whole = {**os.environ, **environ}
     before = signal.getsignal(signal.SIGINT)
     try:

@@ -75,7 +75,7 @@ def serve(arguments: argparse.Namespace) -> int:
 
 
 def explain(error: OSError, host: str, port: int) -> str:
-    """Why the server could not start, and what to do about it."""
+    """Explains why the server could not start, and what to do about it."""
     from socket import gaierror
 
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

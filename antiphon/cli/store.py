@@ -121,7 +121,7 @@ def prune(arguments: argparse.Namespace) -> int:
 def check(arguments: argparse.Namespace) -> int:
     from antiphon.store import check
 
-    config, folder = _found(arguments)
+    config, folder = _find_store(arguments)
     if config.url is not None:
         raise CommandFailed(
             "antiphon: `store check` reads SQLite files; for PostgreSQL use its own tools, such as pg_amcheck"
@@ -150,14 +150,14 @@ def export(arguments: argparse.Namespace) -> int:
 def migrate(arguments: argparse.Namespace) -> int:
     import asyncio
 
-    config, _ = _found(arguments)
+    config, _ = _find_store(arguments)
     if config.url is None:
         if arguments.check:
             raise CommandFailed(
                 "antiphon: a SQLite store is migrated when it is opened; --check is for PostgreSQL"
             )
         return _with_store(arguments, _tell)
-    with _explained():
+    with _exit_on_store_error():
         from antiphon.store.postgres.migration import migrate_store, pending_migrations
 
         url = config.url.reveal()
@@ -180,13 +180,13 @@ def copy(arguments: argparse.Namespace) -> int:
         raise CommandFailed(f"antiphon: --from: there is no store in {folder}")
     url = arguments.to
     if url is None:
-        config, _ = _found(arguments)
+        config, _ = _find_store(arguments)
         url = None if config.url is None else config.url.reveal()
     if url is None or not url.startswith(("postgresql://", "postgres://")):
         raise CommandFailed(
             'antiphon: expected a database: [store] url, or --to "postgresql://user@host/database"'
         )
-    with _explained():
+    with _exit_on_store_error():
         from antiphon.store.postgres.migration import copy_into
 
         asyncio.run(copy_into(folder, url, lambda table, count: print(f"{table:<20} {count}")))
@@ -203,7 +203,7 @@ def _with_store(arguments: argparse.Namespace, work: "Callable[[Store, str], Awa
 
     from antiphon.store import open_store
 
-    config, folder = _found(arguments)
+    config, folder = _find_store(arguments)
 
     async def run() -> None:
         store = await open_store(config, folder)
@@ -214,14 +214,14 @@ def _with_store(arguments: argparse.Namespace, work: "Callable[[Store, str], Awa
         finally:
             await store.close()
 
-    with _explained():
+    with _exit_on_store_error():
         asyncio.run(run())
     return 0
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
-    """What a store says becomes one sentence."""
+def _exit_on_store_error() -> Iterator[None]:
+    """Ends the command with a message if the store fails."""
     from antiphon.store import StoreError
 
     try:
@@ -232,7 +232,7 @@ def _explained() -> Iterator[None]:
         raise CommandFailed(f"antiphon: {error}") from error
 
 
-def _found(arguments: argparse.Namespace) -> "tuple[StoreSettings, Path]":
+def _find_store(arguments: argparse.Namespace) -> "tuple[StoreSettings, Path]":
     from antiphon.wires.data_folder import default_data_folder
 
     config = load_config(arguments, upstreams=False).store

@@ -44,7 +44,7 @@ def token(arguments: argparse.Namespace) -> int:
             )
         print(found or NO_KEY)
         return 0
-    text = _typed()
+    text = _read_key()
     if not text or not (text.isascii() and text.isprintable()) or " " in text:
         raise CommandFailed("antiphon: that is no key: expected one word of ASCII characters", MISTAKE)
     file = key_file()
@@ -56,7 +56,7 @@ def token(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _typed() -> str:
+def _read_key() -> str:
     if sys.stdin.isatty():
         from getpass import getpass
 

@@ -1,4 +1,4 @@
-"""Shows a response as it comes: events in, entries of a transcript out."""
+"""Turns the events of a response into entries of a transcript."""
 
 from collections.abc import Callable, Iterable
 from time import perf_counter
@@ -49,7 +49,7 @@ from antiphon.tui.entries import (
     SourcesEntry,
     UserEntry,
 )
-from antiphon.tui.notices import ended_early, failed, of_status
+from antiphon.tui.notices import ended_early, failure_notice, of_status
 
 Add = Callable[[Entry], None]
 
@@ -66,11 +66,11 @@ _HOSTED = {
 
 
 class RunEntries:
-    """The entries of one run: `add` is told of each new one, `changed` of each that has grown."""
+    """Builds the entries of one run; calls `add` with each new entry and `redraw` with each that grew."""
 
-    def __init__(self, add: Add, changed: Add, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(self, add: Add, redraw: Add, clock: Callable[[], float] = perf_counter) -> None:
         self._add = add
-        self._changed = changed
+        self._redraw = redraw
         self._clock = clock
         self._begun = clock()
         self._items: dict[tuple[str, int], Entry] = {}
@@ -85,7 +85,7 @@ class RunEntries:
     # --- a stream -----------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The next response of the same run."""
+        """Begins the next response of the same run."""
         self._items.clear()
         self._thinking.clear()
         self._sources = None
@@ -105,7 +105,7 @@ class RunEntries:
                 if isinstance(entry, CallEntry):
                     self._tick()
                     entry.feed(event.delta)
-                    self._changed(entry)
+                    self._redraw(entry)
             case OutputItemAddedEvent() if event.item is not None:
                 self._item_added(event.output_index, event.item)
             case OutputItemDoneEvent() if event.item is not None:
@@ -117,24 +117,24 @@ class RunEntries:
             case ToolEnded():
                 self._call_ended(event)
             case ResponseCompletedEvent() | ResponseFailedEvent() | ResponseIncompleteEvent():
-                self._ended(event.response)
+                self._add_notices(event.response)
             case OtherEvent():
                 self._other(event)
         if self.response_id is None and event.__class__.__name__ == "ResponseCreatedEvent":
             self.response_id = getattr(event, "response_id", None)
 
     def asking(self, call_id: str, *, waits: bool) -> None:
-        """A call waits for the user, or does not any longer."""
+        """Marks whether a call waits for the user."""
         self._call_state(call_id, "asking" if waits else "running")
 
     def close(self) -> None:
-        """Nothing more comes, whatever the reason: what is open is closed as it is."""
+        """Closes the open entries when the run ends for any reason."""
         for entry in self._items.values():
             if isinstance(entry, AnswerEntry):
                 entry.close()
             elif isinstance(entry, ReasoningEntry) and entry.running:
                 entry.close(None)
-            self._changed(entry)
+            self._redraw(entry)
 
     def _tick(self) -> None:
         now = self._clock() - self._begun
@@ -151,7 +151,7 @@ class RunEntries:
             entry = self._new(key, AnswerEntry(refusal=refusal))
         assert isinstance(entry, AnswerEntry)
         entry.feed(text)
-        self._changed(entry)
+        self._redraw(entry)
 
     def _thought(self, index: int, text: str) -> None:
         self._tick()
@@ -161,14 +161,14 @@ class RunEntries:
             self._thinking[index] = self._clock()
             self._new(("reasoning", index), entry)
         entry.feed(text)
-        self._changed(entry)
+        self._redraw(entry)
 
     def _end_thinking(self) -> None:
         for index, begun in list(self._thinking.items()):
             entry = self._items.get(("reasoning", index))
             if isinstance(entry, ReasoningEntry):
                 entry.close(self._clock() - begun)
-                self._changed(entry)
+                self._redraw(entry)
             del self._thinking[index]
 
     def _item_added(self, index: int, item: Item) -> None:
@@ -189,21 +189,21 @@ class RunEntries:
             for kind in ("text", "refusal"):
                 if isinstance(entry := self._items.get((kind, index)), AnswerEntry):
                     entry.close()
-                    self._changed(entry)
+                    self._redraw(entry)
         elif isinstance(item, FunctionCallOutput | CustomToolCallOutput):
             self._output(item)
         else:
             self._hosted_done(index, hosted_entry(item))
 
     def _hosted_done(self, index: int, whole: Entry) -> None:
-        """An item of the server that was announced before it was complete."""
+        """Completes the entry of an item that the server has announced before."""
         entry = self._items.get(("item", index))
         if isinstance(entry, CallEntry) and isinstance(whole, CallEntry):
             entry.finish(whole.result, failed=whole.state == "failed")
-            self._changed(entry)
+            self._redraw(entry)
         elif isinstance(entry, ItemEntry) and isinstance(whole, ItemEntry):
             entry.tell(whole.described, whole.detail)
-            self._changed(entry)
+            self._redraw(entry)
 
     def _call(self, index: int, item: FunctionCall | CustomToolCall) -> None:
         entry = CallEntry(item.name)
@@ -216,40 +216,40 @@ class RunEntries:
     def _call_state(self, call_id: str, state: Any) -> None:
         if (entry := self._calls.get(call_id)) is not None:
             entry.move(state)
-            self._changed(entry)
+            self._redraw(entry)
 
     def _call_ended(self, event: ToolEnded) -> None:
         outcome = event.outcome
         if (entry := self._calls.get(outcome.call.call_id)) is None:
             return
-        text = outcome.output if isinstance(outcome.output, str) else described(outcome.output)
+        text = outcome.output if isinstance(outcome.output, str) else describe_content(outcome.output)
         entry.finish(text, failed=outcome.fault is not None, taken=outcome.seconds)
         if outcome.fault == "denied":
             entry.move("denied")
-        self._changed(entry)
+        self._redraw(entry)
 
     def _output(self, item: FunctionCallOutput | CustomToolCallOutput) -> None:
         if (entry := self._calls.get(item.call_id)) is not None:
-            text = item.output if isinstance(item.output, str) else described(item.output)
+            text = item.output if isinstance(item.output, str) else describe_content(item.output)
             entry.finish(text)
-            self._changed(entry)
+            self._redraw(entry)
 
     def _cite(self, citation: UrlCitation) -> None:
         if self._sources is None:
             self._sources = SourcesEntry()
             self._new(("sources", -1), self._sources)
         self._sources.add(citation.title, citation.url)
-        self._changed(self._sources)
+        self._redraw(self._sources)
 
     def _other(self, event: OtherEvent) -> None:
-        """Arguments of calls that the server makes itself grow like others."""
+        """Handles other events, such as the arguments of calls that the server makes itself."""
         if event.type.endswith(("_arguments.delta", "_call_code.delta")):
             entry = self._items.get(("item", int(event.fields.get("output_index", -1))))
             if isinstance(entry, CallEntry):
                 entry.feed(str(event.fields.get("delta", "")))
-                self._changed(entry)
+                self._redraw(entry)
 
-    def _ended(self, response: Response) -> None:
+    def _add_notices(self, response: Response) -> None:
         self._end_thinking()
         for entry in notices_of(response):
             self._new(("notice", len(self._items)), entry)
@@ -265,7 +265,7 @@ class RunEntries:
 
 
 def entries_of(items: Iterable[Item], response_id: str | None = None) -> list[Entry]:
-    """Items that are complete, as a transcript shows them."""
+    """Makes the entries of complete items."""
     found: list[Entry] = []
     calls: dict[str, CallEntry] = {}
     for item in items:
@@ -286,7 +286,7 @@ def entries_of(items: Iterable[Item], response_id: str | None = None) -> list[En
                 call.feed(item.arguments if isinstance(item, FunctionCall) else item.input)
                 found.append(call)
             case FunctionCallOutput() | CustomToolCallOutput():
-                text = item.output if isinstance(item.output, str) else described(item.output)
+                text = item.output if isinstance(item.output, str) else describe_content(item.output)
                 if item.call_id in calls:
                     calls[item.call_id].finish(text)
                 else:
@@ -325,7 +325,7 @@ def message_entries(message: Message) -> list[Entry]:
 
 
 def hosted_entry(item: Any) -> Entry:
-    """An item of a hosted tool, of a vendor, or one that is newer than this program."""
+    """Makes the entry of a hosted tool's item, a vendor's, or one that this program does not know."""
     fields: dict[str, Any] = getattr(item, "fields", None) or {
         "type": item.type if hasattr(item, "type") else ""
     }
@@ -338,10 +338,10 @@ def hosted_entry(item: Any) -> Entry:
         elif fields.get("output") is not None:
             entry.finish(str(fields["output"]))
         return entry
-    return ItemEntry(_HOSTED.get(kind, kind or "item"), _told(kind, fields), _json(fields))
+    return ItemEntry(_HOSTED.get(kind, kind or "item"), _describe_item(kind, fields), _json(fields))
 
 
-def _told(kind: str, fields: dict[str, Any]) -> str:
+def _describe_item(kind: str, fields: dict[str, Any]) -> str:
     action = fields.get("action") if isinstance(fields.get("action"), dict) else {}
     assert isinstance(action, dict)
     match kind:
@@ -384,8 +384,8 @@ def _short(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def described(parts: Iterable[ContentPart]) -> str:
-    """Content in words: text as it is, and the rest by what it is."""
+def describe_content(parts: Iterable[ContentPart]) -> str:
+    """Describes content in words: text unchanged, other parts by their kind."""
     return "\n".join(
         part.text if isinstance(part, InputText | OutputText) else _attachment(part) for part in parts
     )
@@ -412,9 +412,9 @@ def _attachment(part: object) -> str:
 
 
 def notices_of(response: Response | Node) -> list[Entry]:
-    """What has to be said about how a response ended."""
+    """Makes the notices about how a response ended."""
     if response.status == "failed":
-        return [failed(response)]
+        return [failure_notice(response)]
     if response.status == "incomplete":
         return [ended_early(response)]
     if response.status in ("completed", "in_progress", "queued"):

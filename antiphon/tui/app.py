@@ -1,6 +1,6 @@
-"""The application: what is on the screen, and what its keys do.
+"""The application: its screen and its keys.
 
-The client is imported after the first paint, in a thread, so that the prompt is there at once.
+A thread imports the client after the first paint, so that the prompt appears at once.
 """
 
 import asyncio
@@ -22,8 +22,7 @@ from antiphon.tui.approval import ApprovalPrompt
 from antiphon.tui.attachments import CannotAttach, FileFinder, content
 from antiphon.tui.chooser import Chooser, ListChoice
 from antiphon.tui.entries import AnswerEntry, Entry, NoticeEntry, UserEntry
-from antiphon.tui.figures import day, shortened
-from antiphon.tui.keys import KeyFooter
+from antiphon.tui.figures import day, shorten
 from antiphon.tui.options import ChatOptions
 from antiphon.tui.palette import DARK, LIGHT, PALETTES
 from antiphon.tui.preload import load_client
@@ -31,7 +30,7 @@ from antiphon.tui.prompt_input import Completion, PromptInput
 from antiphon.tui.status import Status
 from antiphon.tui.style import CSS as STYLE
 from antiphon.tui.transcript import Transcript
-from antiphon.tui.welcome import Welcome
+from antiphon.tui.widgets import KeyFooter, Welcome
 from antiphon.wires.terminal_text import printable_line
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ class ChatApp(App[None]):
         options = self.options
         self.settings = Settings(options.model, options.effort, options.system, options.background)
         try:
-            self.connection = ServerConnection(options, self._server_told)
+            self.connection = ServerConnection(options, self._show_server)
         except AntiphonError as error:
             self._show(NoticeEntry("Antiphon cannot start like this", str(error), tone="error"))
             return
@@ -147,10 +146,10 @@ class ChatApp(App[None]):
             self.connection,
             self.talk,
             self._show,
-            transcript.changed,
+            transcript.redraw,
             self._drop,
             self.query_one(ApprovalPrompt).ask,
-            self._turn_told,
+            self._show_turn,
         )
         try:
             self.settings.tools = await self.connection.tools()
@@ -158,7 +157,7 @@ class ChatApp(App[None]):
             self._show(NoticeEntry("A tool cannot be used", str(error), tone="error"))
         self.chats = ChatActions(self)
         self.ready.set()
-        self._server_told()
+        self._show_server()
         if options.resume or options.chat:
             await self.chats.open_first(options.chat)
         for text in self._waiting:
@@ -190,7 +189,7 @@ class ChatApp(App[None]):
                 return
 
     def say(self, text: str) -> None:
-        """A word of the interface itself."""
+        """Shows a notice of the interface itself."""
         self._show(NoticeEntry("Antiphon", text))
 
     def show_head(self) -> None:
@@ -202,8 +201,8 @@ class ChatApp(App[None]):
             if self.talk.book.is_local:
                 where = f"{where}  ·  local chats"
         width = max(10, self.size.width - 6)
-        where = shortened(printable_line(where), width // 2)
-        title = shortened(title, width - len(where) - 2)
+        where = shorten(printable_line(where), width // 2)
+        title = shorten(title, width - len(where) - 2)
         line = f"{title}{where:>{max(0, width - len(title))}}"
         self.query_one("#head", Static).update(line, layout=False)
 
@@ -221,8 +220,8 @@ class ChatApp(App[None]):
         times = (show.first, show.last) if show is not None else (None, None)
         return self.settings.status(self.talk.last, self.connection.models, times, state)
 
-    def _server_told(self) -> None:
-        """The server was reached, or lost."""
+    def _show_server(self) -> None:
+        """Shows whether the server answers."""
         if not self.is_running:
             return
         self.show_status()
@@ -231,24 +230,24 @@ class ChatApp(App[None]):
             return
         from antiphon.tui.notices import ServerAway, update_outage
 
-        is_told = update_outage(self.transcript, self.connection.problem)
+        is_shown = update_outage(self.transcript, self.connection.problem)
         if self.connection.is_up:
             self.turns.take_up()
             if self.talk.book.is_local and self.talk.chat is None:
                 self._find_chats()
-        elif not is_told and not self.turns.is_running:  # a turn says so itself
+        elif not is_shown and not self.turns.is_running:  # a turn says so itself
             self._show(ServerAway(self.connection.problem))
 
     @work(group="chat")
     async def _find_chats(self) -> None:
-        """A server that was not there at the start may keep chats."""
+        """Looks for chats on a server that did not answer at the start."""
         from antiphon.tui.chats import chats_of
 
         self.talk.book = await chats_of(self.connection.client, self.options.data)
         self.show_head()
 
-    def _turn_told(self) -> None:
-        """A turn has begun, gone on or ended."""
+    def _show_turn(self) -> None:
+        """Shows the state of the turn and the queued messages."""
         if not self.is_running:
             return
         self.show_status()
@@ -256,7 +255,7 @@ class ChatApp(App[None]):
         waiting = self.turns.queue
         queue = self.query_one("#queue", Static)
         queue.set_class(bool(waiting), "shown")
-        queue.update("\n".join(f"next: {shortened(printable_line(one.text), 70)}" for one in waiting[:3]))
+        queue.update("\n".join(f"next: {shorten(printable_line(one.text), 70)}" for one in waiting[:3]))
         self.refresh_bindings()
 
     # --- the composer -------------------------------------------------------------------------------------
@@ -267,7 +266,7 @@ class ChatApp(App[None]):
         return [Completion(f"@{name}") for name in self.files.find(word[1:])]
 
     @on(PromptInput.Offered)
-    def _offered(self, event: PromptInput.Offered) -> None:
+    def _show_completions(self, event: PromptInput.Offered) -> None:
         offers = self.query_one("#offers", OptionList)
         composer = self.query_one(PromptInput)
         offers.set_class(bool(event.found), "shown")
@@ -275,7 +274,7 @@ class ChatApp(App[None]):
         width = max(20, self.size.width - 10)
         for one in event.found:
             line = f"{printable_line(one.text):<16} {one.about}".rstrip()
-            offers.add_option(Option(shortened(line, width).replace("[", "\\[")))
+            offers.add_option(Option(shorten(line, width).replace("[", "\\[")))
         if event.found:
             offers.highlighted = composer.choice
 
@@ -286,7 +285,7 @@ class ChatApp(App[None]):
         composer.accept()
 
     @on(PromptInput.Sent)
-    async def _sent(self, event: PromptInput.Sent) -> None:
+    async def _send_message(self, event: PromptInput.Sent) -> None:
         if event.text.startswith("/") and not event.text.startswith("//"):
             if self.ready.is_set():
                 await commands.run(self, event.text)
@@ -317,7 +316,7 @@ class ChatApp(App[None]):
     _edited: UserEntry | None = None
 
     def attach(self, name: str) -> None:
-        """A file that goes with the next message."""
+        """Attaches a file to the next message."""
         if any(known == name for known, _ in self.attached):
             return
         try:
@@ -334,7 +333,7 @@ class ChatApp(App[None]):
     # --- going back ---------------------------------------------------------------------------------------
 
     @on(Transcript.Chosen)
-    def _chosen(self, event: Transcript.Chosen) -> None:
+    def _act_on_entry(self, event: Transcript.Chosen) -> None:
         if event.action == "copy":
             self.copy_to_clipboard(event.text)
             self.notify("Copied")
@@ -348,7 +347,7 @@ class ChatApp(App[None]):
         return [entry for entry in self.transcript.entries if isinstance(entry, UserEntry)]
 
     def edit(self) -> None:
-        """Choose a message and write it anew."""
+        """Lets the user choose a message and edit it."""
         messages = self._messages()
         if not messages:
             self.say("There is no message to edit yet.")
@@ -422,7 +421,7 @@ class ChatApp(App[None]):
         self.show_head()
 
     def show_chat(self, entries: Sequence[Entry]) -> None:
-        """The chat that the conversation has come to."""
+        """Shows the current chat and its conversation."""
         self.turns.begin()
         self._from = self._edited = None
         self._show_all(entries)
@@ -455,7 +454,7 @@ class ChatApp(App[None]):
     # --- keys ---------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
-        """Only what a key can do here and now is shown below the screen."""
+        """Hides the keys that have no effect at the moment."""
         if action == "stop":
             return self.ready.is_set() and (self.turns.is_running or self._edited is not None)
         if action in ("new_chat", "chats", "inspect"):

@@ -1,4 +1,4 @@
-"""The question whether a call may run: yes, no, or always for this tool."""
+"""Asks the user whether a call may run: yes, no, or always for this tool."""
 
 import asyncio
 from time import monotonic
@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.widgets import Static
 
-from antiphon.tui.figures import shortened
+from antiphon.tui.figures import shorten
 from antiphon.tui.prompt_input import PromptInput
 from antiphon.wires.terminal_text import printable, printable_line
 
@@ -20,14 +20,14 @@ _ANSWERS = ("y", "n", "a", "escape")
 
 
 class ApprovalPrompt(Vertical, can_focus=True):
-    """It has the focus while it asks; the keys are y, n and a.
+    """The prompt of the question. It has the focus while it asks; the keys are y, n and a.
 
-    It appears while the user may be writing a message, so keys that come too soon are no answer: letters of
-    words that were meant for the composer would let a call run that nobody has read.
+    It may appear while the user is typing a message, so it ignores keys that come too soon: letters
+    of that message would approve a call that the user has not read.
     """
 
     PAUSE: ClassVar[float] = 0.5
-    """For so many seconds no key may have been pressed before one is an answer."""
+    """Seconds without a key before the next key counts as an answer."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer('yes')", "Allow"),
@@ -53,7 +53,7 @@ class ApprovalPrompt(Vertical, can_focus=True):
         """Waits for the user; one question at a time."""
         async with self._turn:
             place = f" on {printable_line(where)}" if where else ""
-            given = shortened(printable(arguments).strip(), _SHOWN)
+            given = shorten(printable(arguments).strip(), _SHOWN)
             self.query_one("#question", Static).update(f"May {printable_line(name)}{place} run?\n{given}")
             self._waiting = asyncio.get_running_loop().create_future()
             self._since = monotonic()

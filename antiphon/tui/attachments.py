@@ -1,4 +1,4 @@
-"""Files to attach: finding them by a few letters of their names, and reading them as content."""
+"""Finds files to attach by a few letters of their names, and reads them as content."""
 
 import base64
 import mimetypes
@@ -18,18 +18,18 @@ class CannotAttach(Exception):
 
 
 class FileFinder:
-    """The files below a folder, listed once and then searched in memory."""
+    """Lists the files below a folder once, and searches them in memory."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._names: list[str] | None = None
 
     def forget(self) -> None:
-        """List them again next time."""
+        """Forgets the list, so that the next search makes it again."""
         self._names = None
 
     def find(self, letters: str, most: int = 8) -> list[str]:
-        """The names that have these letters in this order, the closest match first."""
+        """Returns the names that have these letters in this order, the closest match first."""
         if self._names is None:
             self._names = list(_walk(self.folder))
         wanted = letters.lower()
@@ -38,7 +38,7 @@ class FileFinder:
 
 
 def closeness(letters: str, name: str) -> tuple[int, int] | None:
-    """How far the letters lie apart in the name, and its length; None when they are not all in it.
+    """Returns how far apart the letters are in the name, and its length; None if one is missing.
 
     >>> closeness("cht", "docs/chat.md")
     (1, 12)
@@ -75,7 +75,7 @@ def _walk(folder: Path) -> Iterator[str]:
 
 
 def content(path: Path) -> dict[str, Any]:
-    """A file as a part of a message: an image, the text itself, or a file with its data."""
+    """Reads a file as a part of a message: an image, its text, or its data."""
     try:
         size = path.stat().st_size
         if path.is_dir():

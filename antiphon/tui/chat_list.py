@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from antiphon import AntiphonError
 from antiphon.tui.chats import ListedChat
 from antiphon.tui.chooser import Chooser, ListChoice, Picked, TextPrompt
-from antiphon.tui.figures import day, shortened
+from antiphon.tui.figures import day, shorten
 from antiphon.wires.terminal_text import printable_line
 
 if TYPE_CHECKING:
@@ -16,13 +16,13 @@ _KEYS = (("ctrl+r", "rename"), ("ctrl+d", "delete"), ("ctrl+k", "pin"))
 
 
 class ChatActions:
-    """What the application does with chats as a whole."""
+    """The commands of the application on whole chats."""
 
     def __init__(self, app: "ChatApp") -> None:
         self._app = app
 
     async def choose(self) -> None:
-        """Show the list until a chat is opened, or it is left."""
+        """Shows the list until the user opens a chat or leaves the list."""
         app = self._app
         local = "This server keeps no chats: these are files on this machine."
         about = local if app.talk.book.is_local else ""
@@ -39,7 +39,7 @@ class ChatActions:
                 app.notify(printable_line(str(error)), severity="error")
 
     async def open_first(self, id: str | None) -> None:
-        """The chat with this id, else the one that was used last."""
+        """Opens the chat with this id, else the one that was used last."""
         chats = [chat for chat in await self._search("") if id in (None, chat.id)]
         if chats:
             await self.open(max(chats, key=lambda chat: chat.updated_at))
@@ -91,13 +91,13 @@ class ChatActions:
         async def find(words: str) -> list[ListChoice]:
             return [ListChoice(True, "Delete it for good"), ListChoice(False, "Keep it")]
 
-        title = f"Delete “{shortened(printable_line(chat.title), 40)}”?"
+        title = f"Delete “{shorten(printable_line(chat.title), 40)}”?"
         picked = await self._app.push_screen_wait(Chooser(title, find, searches=False))
         return picked is not None and bool(picked.value)
 
 
 def _when(chat: ListedChat, now: float) -> str:
-    """When it was used last, and until when the server keeps it."""
+    """Returns when the chat was last used, and until when the server keeps it."""
     used = day(chat.updated_at, now)
     if chat.pinned:
         return f"{used}  ·  pinned"

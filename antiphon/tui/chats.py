@@ -1,4 +1,4 @@
-"""The chats that can be listed and gone on with: those of the server, or files of this terminal's own."""
+"""The chats that a user can list and continue: on the server, or in files of this terminal."""
 
 import os
 import secrets
@@ -46,7 +46,7 @@ class ListedChat:
 
 @dataclass(slots=True)
 class Node:
-    """One response of a chat, with what was new in its input."""
+    """One response of a chat, with the new part of its input."""
 
     id: str
     previous: str | None
@@ -76,36 +76,36 @@ class Node:
 
     @property
     def text(self) -> str:
-        """The words of the answer."""
+        """The text of the answer."""
         return "".join(item.get_text() for item in self.output if isinstance(item, Message))
 
 
 class ChatBook(Protocol):
-    """Where chats are kept."""
+    """Stores chats."""
 
     is_local: bool
 
     async def search(self, words: str = "") -> list[ListedChat]:
-        """Those whose title or text has these words, the newest first."""
+        """Returns the chats whose title or text has these words, the newest first."""
 
     async def create(self, title: str) -> ListedChat: ...
 
     async def update(self, id: str, **changes: Any) -> ListedChat:
-        """`title`, `pinned`, or `current`, which moves to another branch."""
+        """Sets `title`, `pinned`, or `current`, which moves to another branch."""
 
     async def delete(self, id: str) -> None: ...
 
     async def nodes(self, id: str) -> list[Node]:
-        """All responses of a chat, the oldest first."""
+        """Returns all responses of a chat, the oldest first."""
 
     async def keep(
         self, id: str, response: Response, input: Sequence[Item], previous: str | None, *, running: bool
     ) -> None:
-        """A response was made in this chat, or is being made in the background."""
+        """Adds a response to the chat when it is complete, or runs in the background."""
 
 
 class LocalChats:
-    """A file for each chat, for servers that keep no chats. Only the user can read them."""
+    """Stores each chat in a file that only the user can read, for servers that store no chats."""
 
     is_local = True
 
@@ -174,7 +174,7 @@ class LocalChats:
             raise AntiphonError(f"the chat {id} cannot be read: {error}") from None
 
     def _write(self, data: dict[str, Any]) -> None:
-        """Whole or not at all."""
+        """Writes the file whole or not at all."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             path = self._path(data["id"])
@@ -187,7 +187,7 @@ class LocalChats:
 
 
 def _words(data: dict[str, Any]) -> str:
-    """The texts of a chat, for a search."""
+    """Returns the texts of a chat, for a search."""
     found: list[str] = []
     for one in data["responses"]:
         for item in [*one["input"], *one["response"].get("output", ())]:
@@ -209,7 +209,7 @@ def _plain(chat: ListedChat) -> dict[str, Any]:
 
 
 class ServerChats:
-    """The chats of an Antiphon gateway, which other programs show too."""
+    """Uses the chats of an Antiphon gateway, which other programs show too."""
 
     is_local = False
 
@@ -253,7 +253,7 @@ class ServerChats:
     async def keep(
         self, id: str, response: Response, input: Sequence[Item], previous: str | None, *, running: bool
     ) -> None:
-        """The server does it: a response says itself which chat it belongs to."""
+        """Does nothing, because each response names its chat to the server."""
 
 
 def _of_server(chat: Any) -> ListedChat:
@@ -263,7 +263,7 @@ def _of_server(chat: Any) -> ListedChat:
 
 
 async def chats_of(client: AsyncClient, folder: Path) -> ChatBook:
-    """The server's chats where it has some, else our own."""
+    """Returns the server's chats if it stores chats, else those of this machine."""
     chats = ServerChats(client)
     try:
         await chats.search()

@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from antiphon.tui.figures import shortened
+from antiphon.tui.figures import shorten
 from antiphon.wires.terminal_text import printable_line
 
 
@@ -29,7 +29,7 @@ class ListChoice:
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """What was chosen, and what is to be done with it."""
+    """The chosen value, and the action for it."""
 
     value: Any
     action: str = "open"
@@ -39,7 +39,7 @@ Find = Callable[[str], Awaitable[Sequence[ListChoice]]]
 
 
 class Chooser(ModalScreen[Picked | None]):
-    """`find` gives the choices for what is written in the field; `keys` are further things to do."""
+    """Lets the user choose: `find` returns the choices for the typed text; `keys` are further actions."""
 
     # Before the keys of the field, which would delete letters with some of them.
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -83,7 +83,7 @@ class Chooser(ModalScreen[Picked | None]):
         await self._search("")
 
     @on(Input.Changed)
-    async def _changed(self, event: Input.Changed) -> None:
+    async def _search_again(self, event: Input.Changed) -> None:
         await self._search(event.value)
 
     async def _search(self, words: str) -> None:
@@ -113,11 +113,8 @@ class Chooser(ModalScreen[Picked | None]):
             self._pick(action)
 
     @on(Input.Submitted)
-    def _submitted(self) -> None:
-        self._pick("open")
-
     @on(OptionList.OptionSelected)
-    def _selected(self) -> None:
+    def _open_picked(self) -> None:
         self._pick("open")
 
     def _pick(self, action: str) -> None:
@@ -127,7 +124,7 @@ class Chooser(ModalScreen[Picked | None]):
 
 
 class TextPrompt(ModalScreen[str | None]):
-    """One line of text."""
+    """Asks for one line of text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
     CSS = """
@@ -150,13 +147,13 @@ class TextPrompt(ModalScreen[str | None]):
             yield title
 
     @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
+    def _submit(self, event: Input.Submitted) -> None:
         self.dismiss(event.value.strip() or None)
 
 
 def _line(choice: ListChoice, width: int) -> Text:
     about = printable_line(choice.about)
-    title = shortened(printable_line(choice.title), width - len(about) - 2)
+    title = shorten(printable_line(choice.title), width - len(about) - 2)
     line = Text(title)
     if about:
         line.append(" " * max(2, width - line.cell_len - len(about)))

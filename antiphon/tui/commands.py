@@ -1,4 +1,4 @@
-"""What can be written after a slash."""
+"""The commands that begin with a slash."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
@@ -17,7 +17,7 @@ EFFORTS = ("none", "low", "medium", "high", "xhigh")
 
 
 class Command(NamedTuple):
-    """One command: what it is for, what follows it, and what runs."""
+    """One command: its purpose, its argument, and its function."""
 
     about: str
     takes: str
@@ -169,7 +169,7 @@ def help_text() -> str:
 
 
 def matching(letters: str) -> Sequence[Completion]:
-    """The commands that begin like this."""
+    """Returns the commands that begin with this text."""
     return [
         Completion(f"/{name}", f"{one.about}  {one.takes}".strip())
         for name, one in COMMANDS.items()
@@ -178,7 +178,7 @@ def matching(letters: str) -> Sequence[Completion]:
 
 
 async def run(app: "ChatApp", text: str) -> None:
-    """A line that begins with a slash."""
+    """Runs a line that begins with a slash."""
     name, _, rest = text[1:].partition(" ")
     command = COMMANDS.get(name)
     if command is None:
@@ -188,7 +188,7 @@ async def run(app: "ChatApp", text: str) -> None:
 
 
 class CommandProvider(Provider):
-    """The same commands behind Ctrl+P, to be found by any of their letters."""
+    """Offers the same commands behind Ctrl+P, with a search by any of their letters."""
 
     async def discover(self) -> AsyncIterator[DiscoveryHit]:
         for name, one in COMMANDS.items():
@@ -201,7 +201,7 @@ class CommandProvider(Provider):
                 yield Hit(score, matcher.highlight(f"/{name}"), self._runs(name, one), help=one.about)
 
     def _runs(self, name: str, command: Command) -> Callable[[], Awaitable[None] | None]:
-        """One that needs words is written into the composer, the others run."""
+        """Writes a command with an argument into the composer, and runs any other."""
         app = cast("ChatApp", self.app)
         if command.takes and not command.takes.startswith("["):
             return partial(app.query_one(PromptInput).write, f"/{name} ")

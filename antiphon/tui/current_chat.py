@@ -1,4 +1,4 @@
-"""One chat with a model, without a screen: its tree of responses, and the next turn from anywhere in it."""
+"""One chat with a model: its tree of responses, and the next turn from any of them."""
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ _TITLE = 60
 
 @dataclass(slots=True)
 class Settings:
-    """What is asked of the model, beside the messages."""
+    """The settings of a request beside its messages."""
 
     model: str | None = None
     effort: str | None = None
@@ -51,7 +51,7 @@ class Settings:
         times: tuple[float | None, float | None],
         state: str,
     ) -> Status:
-        """For the line below the composer: these settings, and what the last response took."""
+        """Builds the status line: these settings, and the usage of the last response."""
         status = Status(self.model or "", self.effort or "", self.background, state=state)
         if last is None:
             return status
@@ -71,14 +71,14 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A place to go on from: a response that the server has, and what has happened since."""
+    """A place to continue from: a stored response, and the items since."""
 
     previous: str | None = None
     unsent: tuple[Item, ...] = ()
 
 
 class WatchedModel:
-    """The model as an agent asks it; every call leaves a recording."""
+    """The model that the agent asks; it records every call."""
 
     remembers = False
 
@@ -88,10 +88,10 @@ class WatchedModel:
         self._watch = watch
 
     def open(self, request: Request) -> AbstractAsyncContextManager[AsyncEventStream]:
-        return self._opened(request)
+        return self._open_stream(request)
 
     @asynccontextmanager
-    async def _opened(self, request: Request) -> AsyncIterator[AsyncEventStream]:
+    async def _open_stream(self, request: Request) -> AsyncIterator[AsyncEventStream]:
         recording = CallRecording()
         self._watch(recording)
         body = msgspec.json.decode(encode(request), type=dict[str, Any])
@@ -107,12 +107,12 @@ class WatchedModel:
 
 
 def _without_nulls(tool: dict[str, Any]) -> dict[str, Any]:
-    """Responses say `null` where requests must leave out."""
+    """Drops `null` values, which responses have and requests must not."""
     return {name: value for name, value in tool.items() if value is not None}
 
 
 class CurrentChat:
-    """The chat that is on the screen."""
+    """The chat on the screen."""
 
     def __init__(self, client: AsyncClient, book: ChatBook, settings: Settings) -> None:
         self.client = client
@@ -122,7 +122,7 @@ class CurrentChat:
         self.begin()
 
     def begin(self) -> None:
-        """A new chat; it is kept once something is said in it."""
+        """Begins a new chat, which is stored with its first message."""
         self.chat: ListedChat | None = None
         self.nodes: dict[str, Node] = {}
         self.point = Point()
@@ -132,7 +132,7 @@ class CurrentChat:
     # --- chats --------------------------------------------------------------------------------------------
 
     async def resume(self, chat: ListedChat) -> list[Entry]:
-        """Another chat, where it stands."""
+        """Opens another chat at its current response."""
         nodes = await self.book.nodes(chat.id)
         self.begin()
         self.chat = chat
@@ -140,7 +140,7 @@ class CurrentChat:
         return self.at(chat.current)
 
     def at(self, response_id: str | None) -> list[Entry]:
-        """The transcript up to this response, from which the next turn goes on."""
+        """Moves to this response, from which the next turn continues, and returns the transcript so far."""
         path = self.path(response_id)
         entries: list[Entry] = []
         for node in path:
@@ -155,7 +155,7 @@ class CurrentChat:
         return entries
 
     def path(self, response_id: str | None) -> list[Node]:
-        """The responses that lead to this one, the first of the chat first."""
+        """Returns the responses that lead to this one, the oldest first."""
         found: list[Node] = []
         node = self.nodes.get(response_id or "")
         while node is not None and node not in found:
@@ -164,23 +164,23 @@ class CurrentChat:
         return found[::-1]
 
     def last_words(self, response_id: str) -> str:
-        """What stands at the end of a branch, on one line."""
+        """Returns the end of a branch as one line."""
         node = self.nodes[response_id]
         return printable_line(node.text)[:200] or response_id
 
     def leaves(self) -> list[Node]:
-        """The ends of all branches."""
+        """Returns the last responses of all branches."""
         continued = {node.previous for node in self.nodes.values()}
         return [node for node in self.nodes.values() if node.id not in continued]
 
     async def move(self, response_id: str) -> list[Entry]:
-        """To another branch, which the chat then stands at."""
+        """Moves the chat to another branch."""
         assert self.chat is not None
         self.chat = await self.book.update(self.chat.id, current=response_id)
         return self.at(response_id)
 
-    async def named(self, words: str) -> ListedChat:
-        """The chat of this conversation; a new one is named by its first words."""
+    async def open_chat(self, words: str) -> ListedChat:
+        """Returns the chat of this conversation; names a new one by its first words."""
         if self.chat is None:
             title = printable_line(words)
             title = title if len(title) <= _TITLE else f"{title[: _TITLE - 1]}…"
@@ -197,7 +197,7 @@ class CurrentChat:
         *,
         whole: bool = False,
     ) -> AgentRun:
-        """The next turn; `whole` sends the conversation itself, for a server that has forgotten it."""
+        """Asks for the next turn; `whole` sends the conversation too, for a server that has lost it."""
         settings = self.settings
         reasoning = None
         if settings.effort:
@@ -216,13 +216,13 @@ class CurrentChat:
         return agent.stream(list(items), previous_response_id=None if whole else point.previous, items=before)
 
     def items(self, response_id: str | None) -> list[Item]:
-        """Everything that was said up to this response."""
+        """Returns the items of the conversation up to this response."""
         return [item for node in self.path(response_id) for item in (*node.input, *node.output)]
 
     async def keep(
         self, response: Response, input: Sequence[Item], previous: str | None, *, running: bool
     ) -> None:
-        """A response of this chat is complete, or runs in the background."""
+        """Stores a response of this chat that is complete, or runs in the background."""
         self.nodes[response.id] = Node.of(response, input, previous)
         self.last = response
         if self.chat is not None:

@@ -1,4 +1,4 @@
-"""What a transcript consists of: messages, answers, reasoning, calls and notices, each drawn as lines."""
+"""The entries of a transcript: messages, answers, reasoning, calls and notices, drawn as lines."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 from rich.segment import Segment
 from rich.style import Style
 
-from antiphon.tui.figures import seconds, shortened
+from antiphon.tui.figures import seconds, shorten
 from antiphon.tui.markdown.code import CodeBlock
 from antiphon.tui.markdown.document import MarkdownDocument
 from antiphon.tui.markdown.spans import Line, Span, kept_lines, wrap
@@ -33,7 +33,7 @@ class Entry:
         self._shape = None
 
     def forget(self) -> None:
-        """Drop the lines; they are made again when somebody looks at them."""
+        """Drops the lines, which are drawn again when they come into view."""
         self._shape = None
         self.drawn = []
 
@@ -43,7 +43,7 @@ class Entry:
             self.change()
 
     def lay_out(self, width: int, palette: Palette, until: float = float("inf")) -> bool:
-        """Bring `drawn` up to date; false if there was not time for all of it."""
+        """Brings `drawn` up to date; returns false if the time ran out before."""
         if self._shape != (width, palette.name):
             self._shape = (width, palette.name)
             self.drawn = self.lines(width, palette)
@@ -53,12 +53,12 @@ class Entry:
         return []
 
     def plain(self) -> str:
-        """What is copied."""
+        """Returns the text to copy."""
         return ""
 
 
 class UserEntry(Entry):
-    """A message of the user, and the names of what is attached to it."""
+    """A message of the user, and the names of its attachments."""
 
     def __init__(self, text: str, attached: Sequence[str] = ()) -> None:
         super().__init__()
@@ -68,9 +68,9 @@ class UserEntry(Entry):
         """Where the conversation stood before it."""
 
     def lines(self, width: int, palette: Palette) -> list[Line]:
-        bar = Segment("▎ ", palette.marked)
+        bar = Segment("▎ ", palette.mark)
         lines = kept_lines(self.text, palette.text, width - 2) if self.text else []
-        lines += [[Segment(f"+ {shortened(name, width - 4)}", palette.dim)] for name in self.attached]
+        lines += [[Segment(f"+ {shorten(name, width - 4)}", palette.dim)] for name in self.attached]
         return [[bar, *line] for line in lines]
 
     def plain(self) -> str:
@@ -78,7 +78,7 @@ class UserEntry(Entry):
 
 
 class AnswerEntry(Entry):
-    """The words of a model, in Markdown; a refusal is shown as one."""
+    """The answer of a model in Markdown, or its refusal."""
 
     def __init__(self, *, refusal: bool = False) -> None:
         super().__init__()
@@ -103,8 +103,8 @@ class AnswerEntry(Entry):
             self.drawn, complete = self._document.lines(width, palette, until)
             return complete
         lines, complete = self._document.lines(width - 2, palette, until)
-        head = [Segment("The model refused", palette.warned + Style(bold=True))]
-        bar = Segment("│ ", palette.warned)
+        head = [Segment("The model refused", palette.caution + Style(bold=True))]
+        bar = Segment("│ ", palette.caution)
         self.drawn = [head, *([bar, *line] for line in lines)]
         return complete
 
@@ -117,7 +117,7 @@ class AnswerEntry(Entry):
 
 
 class ReasoningEntry(Entry):
-    """What a model thought, folded under how long it took."""
+    """The reasoning of a model, folded, with its duration."""
 
     folds = True
 
@@ -146,7 +146,7 @@ class ReasoningEntry(Entry):
             words = f"Thought for {seconds(self.seconds)}"
         text = self.plain().strip()
         mark = "  " if not text else "▸ " if self.is_folded else "▾ "
-        lines: list[Line] = [[Segment(mark, palette.marked), Segment(words, palette.dim)]]
+        lines: list[Line] = [[Segment(mark, palette.mark), Segment(words, palette.dim)]]
         if text and not self.is_folded:
             style = palette.dim + Style(italic=True)
             lines += [[Segment("  ", style), *line] for line in kept_lines(text, style, width - 2)]
@@ -168,7 +168,7 @@ _MARKS: dict[CallState, str] = {
 
 
 class CallEntry(Entry):
-    """A call of a tool: its arguments as they grow, then its result and how long it took."""
+    """A tool call: its growing arguments, then its result and its duration."""
 
     folds = True
 
@@ -196,7 +196,7 @@ class CallEntry(Entry):
         self.move("failed" if failed else "done")
 
     def lines(self, width: int, palette: Palette) -> list[Line]:
-        tone = {"done": palette.marked, "failed": palette.failed, "denied": palette.failed}
+        tone = {"done": palette.mark, "failed": palette.failure, "denied": palette.failure}
         mark = tone.get(self.state, palette.dim)
         head: list[Span] = [(self.name, palette.heading)]
         if self.where:
@@ -208,7 +208,7 @@ class CallEntry(Entry):
             head.append((f" · {seconds(self.seconds)}", palette.dim))
         lines = [[Segment(f"{_MARKS[self.state]} ", mark), *line] for line in wrap(head, width - 2)[:1]]
         lines += self._part("".join(self._arguments), _ARGUMENT_LINES, width, palette, palette.dim)
-        style = palette.failed if self.state in ("failed", "denied") else palette.text
+        style = palette.failure if self.state in ("failed", "denied") else palette.text
         lines += self._part(self.result, _RESULT_LINES, width, palette, style)
         return lines
 
@@ -233,7 +233,7 @@ Tone = Literal["info", "warning", "error"]
 
 
 class NoticeEntry(Entry):
-    """Something that is not the model's word: what happened, its code, and what to do."""
+    """A message of the interface: what happened, its code, and what to do."""
 
     def __init__(
         self, title: str, text: str = "", *, hint: str = "", code: str = "", tone: Tone = "info"
@@ -246,7 +246,7 @@ class NoticeEntry(Entry):
         self.tone: Tone = tone
 
     def lines(self, width: int, palette: Palette) -> list[Line]:
-        tones = {"info": palette.dim, "warning": palette.warned, "error": palette.failed}
+        tones = {"info": palette.dim, "warning": palette.caution, "error": palette.failure}
         tone = tones[self.tone]
         head: list[Span] = [(self.title, tone + Style(bold=self.tone != "info"))]
         if self.code:
@@ -280,7 +280,7 @@ class SourcesEntry(Entry):
         for number, (title, address) in enumerate(self._sources, 1):
             spans: list[Span] = [(f"{title} " if title else "", palette.text), (address, palette.dim)]
             first, *others = wrap(spans, width - 4)
-            lines.append([Segment(f"{number:>2}  ", palette.marked), *first])
+            lines.append([Segment(f"{number:>2}  ", palette.mark), *first])
             lines += [[Segment("    ", palette.text), *line] for line in others]
         return lines
 
@@ -289,7 +289,7 @@ class SourcesEntry(Entry):
 
 
 class ItemEntry(Entry):
-    """An item that a server made by itself, such as a search or an image, told in a line."""
+    """An item that the server made by itself, such as a search or an image, in one line."""
 
     folds = True
 
@@ -311,7 +311,7 @@ class ItemEntry(Entry):
             (self.kind, palette.dim),
             (f" · {self.described}" if self.described else "", palette.text),
         ]
-        lines = [[Segment(mark, palette.marked), *line] for line in wrap(spans, width - 2)]
+        lines = [[Segment(mark, palette.mark), *line] for line in wrap(spans, width - 2)]
         if self.detail and not self.is_folded:
             block = CodeBlock("json", palette, width - 2)
             lines += [[Segment("  ", palette.text), *line] for line in block.lines(self.detail.split("\n"))]
@@ -322,7 +322,7 @@ class ItemEntry(Entry):
 
 
 def as_markdown(entries: Sequence[Entry]) -> str:
-    """A transcript as a file: messages as quotations, the rest as it is."""
+    """Returns a transcript as Markdown, with messages as quotations."""
     parts: list[str] = []
     for entry in entries:
         if isinstance(entry, UserEntry):

@@ -1,4 +1,4 @@
-"""A list of events that may be long: only what is on the screen is drawn."""
+"""A list of events, of any length, that draws only the visible ones."""
 
 from typing import ClassVar
 
@@ -11,10 +11,10 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from antiphon.tui.figures import shortened
-from antiphon.tui.line_view import LineView
+from antiphon.tui.figures import shorten
 from antiphon.tui.palette import DARK, Palette
 from antiphon.tui.recording import TimedEvent
+from antiphon.tui.widgets import LineView
 from antiphon.wires.terminal_text import printable, printable_line
 
 _BEFORE = 20
@@ -23,7 +23,7 @@ _PREVIEW = 400
 
 
 class EventList(LineView):
-    """Events with number, time and type; one of them is chosen."""
+    """The events with number, time and type; one of them is selected."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False),
@@ -35,7 +35,7 @@ class EventList(LineView):
     ]
 
     class Chosen(Message):
-        """Another event is to be shown."""
+        """The user selected another event."""
 
         def __init__(self, arrival: TimedEvent | None) -> None:
             super().__init__()
@@ -53,7 +53,7 @@ class EventList(LineView):
         self.place: int | None = None
 
     def show(self, arrivals: list[TimedEvent], words: str) -> None:
-        """These events, as far as they fit the filter; the list may grow and be shown again."""
+        """Shows the events that fit the filter; may be called again with a longer list."""
         if arrivals is not self._all or words != self._filter or len(arrivals) < self._seen:
             self._all, self._filter = arrivals, words
             self._shown, self._seen, self.place = [], 0, None
@@ -101,8 +101,8 @@ class EventList(LineView):
         arrival = self._all[place]
         number = arrival.sequence_number
         bad = place in self.broken
-        kind = f"{shortened(printable_line(arrival.type), 40):<28} "
-        preview = shortened(printable(_preview(arrival)), max(0, width - _BEFORE - len(kind)))
+        kind = f"{shorten(printable_line(arrival.type), 40):<28} "
+        preview = shorten(printable(_preview(arrival)), max(0, width - _BEFORE - len(kind)))
         strip = Strip(
             [
                 Segment("▌ " if line == self.place else "✗ " if bad else "  ", self._tone(bad)),
@@ -115,18 +115,18 @@ class EventList(LineView):
         return strip.crop_extend(0, width, base).apply_style(base)
 
     def _tone(self, bad: bool) -> Style:
-        return self.palette.failed if bad else self.palette.marked
+        return self.palette.failure if bad else self.palette.mark
 
 
 def _fits(arrival: TimedEvent, word: str) -> bool:
-    """A word with a minus must not be there; others stand in the type or in the data."""
+    """Returns whether the type or the data has all words, and none of those with a minus."""
     if word.startswith("-") and len(word) > 1:
         return word[1:] not in arrival.type.casefold()
     return word in arrival.type.casefold() or word in arrival.event.data.casefold()
 
 
 def _preview(arrival: TimedEvent) -> str:
-    """What is new in an event."""
+    """Returns the new part of an event."""
     if arrival.event.is_done:
         return ""
     payload = arrival.payload
@@ -145,5 +145,5 @@ def _preview(arrival: TimedEvent) -> str:
 
 
 def pretty(value: object) -> str:
-    """JSON for people."""
+    """Formats JSON for people."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

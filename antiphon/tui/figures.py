@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Formats numbers for people."""
 
 from datetime import datetime
 
@@ -38,9 +38,9 @@ def money(value: float) -> str:
     return f"${value:.4f}" if value >= 0.001 else f"${value:.6f}"
 
 
-def shortened(text: str, width: int) -> str:
+def shorten(text: str, width: int) -> str:
     """
-    >>> shortened("a long title", 8), shortened("short", 8)
+    >>> shorten("a long title", 8), shorten("short", 8)
     ('a long …', 'short')
     """
     if cell_len(text) <= width:
@@ -49,7 +49,7 @@ def shortened(text: str, width: int) -> str:
 
 
 def day(stamp: float, now: float) -> str:
-    """When something was, for a list: the time of today, else the date."""
+    """Formats a time for a list: the time of day if it was today, else the date."""
     then, today = datetime.fromtimestamp(stamp), datetime.fromtimestamp(now)
     if then.date() == today.date():
         return then.strftime("%H:%M")

@@ -1,4 +1,4 @@
-"""The inspector: what a response looked like on the wire, while it comes and afterwards."""
+"""The inspector: shows the traffic of a response, live and afterwards."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,10 +15,10 @@ from textual.widgets import Input, Static, TabbedContent, TabPane, Tree
 from textual.widgets.tree import TreeNode
 
 from antiphon.tui.event_list import EventList, pretty
-from antiphon.tui.keys import KeyFooter
-from antiphon.tui.markdown.code import coloured
+from antiphon.tui.markdown.code import highlight
 from antiphon.tui.palette import DARK, PALETTES
 from antiphon.tui.recording import CallRecording, TimedEvent
+from antiphon.tui.widgets import KeyFooter
 from antiphon.wires.terminal_text import printable, printable_line
 
 _TICK = 0.1
@@ -27,7 +27,7 @@ _ITEM_EVENTS = ("response.output_item.added", "response.output_item.done")
 
 
 class Inspector(Screen[None]):
-    """The recordings of this chat, the newest first on the screen."""
+    """Shows the recordings of this chat, the newest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f12,escape", "close", "Close"),
@@ -85,7 +85,7 @@ class Inspector(Screen[None]):
         return self._recordings[min(self._place, len(self._recordings) - 1)]
 
     def bring_up_to_date(self) -> None:
-        """Show what has come since."""
+        """Shows the events since the last update."""
         recording = self.recording
         if recording is None:
             self.query_one("#verdict", Static).update(
@@ -170,7 +170,7 @@ class Inspector(Screen[None]):
         self.query_one("#receipts", Static).update(text if receipts else none)
 
     @on(EventList.Chosen)
-    def _chosen(self, event: EventList.Chosen) -> None:
+    def _show_event(self, event: EventList.Chosen) -> None:
         arrival: TimedEvent | None = event.arrival
         if arrival is None:
             return
@@ -181,10 +181,10 @@ class Inspector(Screen[None]):
             detail.update(printable(payload))
             return
         palette = PALETTES.get(self.app.theme, DARK)
-        detail.update(coloured(printable(pretty(payload)), "json", palette))
+        detail.update(highlight(printable(pretty(payload)), "json", palette))
 
     @on(Input.Changed, "#filter")
-    def _filtered(self) -> None:
+    def _filter_events(self) -> None:
         self._drawn = (-1, -1, False)
         self.bring_up_to_date()
 
@@ -211,7 +211,7 @@ class Inspector(Screen[None]):
             self.bring_up_to_date()
 
     def action_save(self) -> None:
-        """The stream as it came, for `antiphon audit`."""
+        """Saves the stream unchanged, for `antiphon audit`."""
         recording = self.recording
         if recording is None or not recording.arrivals:
             self.notify("There is no stream to save yet.")

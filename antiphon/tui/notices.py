@@ -1,4 +1,4 @@
-"""What went wrong, in the words of the interface: what happened, its code, and what to do now."""
+"""Makes notices about problems: what happened, its code, and what to do now."""
 
 from antiphon import (
     AntiphonError,
@@ -38,8 +38,8 @@ _STATUSES = {
 }
 
 
-def failed(response: Response | Node) -> NoticeEntry:
-    """A response that came to its end as `failed`."""
+def failure_notice(response: Response | Node) -> NoticeEntry:
+    """Makes the notice of a `failed` response."""
     error = response.error
     code = error.code if error else ""
     message = error.message if error else "the server gave no reason"
@@ -47,7 +47,7 @@ def failed(response: Response | Node) -> NoticeEntry:
 
 
 def ended_early(response: Response | Node) -> NoticeEntry:
-    """One that is `incomplete`."""
+    """Makes the notice of an `incomplete` response."""
     reason = response.incomplete_details.reason if response.incomplete_details else "no reason given"
     title, hint = _INCOMPLETE.get(reason, ("The answer is incomplete", "Write “go on” to continue it."))
     return NoticeEntry(title, hint=hint, code=reason, tone="warning")
@@ -57,12 +57,12 @@ def of_status(status: str) -> NoticeEntry:
     return NoticeEntry(f"The response is {status}", tone="warning", hint=_RETRY)
 
 
-def stopped() -> NoticeEntry:
+def stop_notice() -> NoticeEntry:
     return NoticeEntry("Stopped", hint="The answer so far stays; /retry asks again.", tone="warning")
 
 
 class ServerAway(NoticeEntry):
-    """There is no connection; `then` is what to do once there is. One stands for as long as that lasts."""
+    """The notice of a lost connection, until it is back; `then` says what to do afterwards."""
 
     def __init__(self, problem: str, *then: str) -> None:
         hint = " ".join(("Looking for it until it is back.", *then, _START))
@@ -71,21 +71,21 @@ class ServerAway(NoticeEntry):
         self.is_over = False
 
     def tell(self, problem: str) -> None:
-        """It was looked for again, and this is the problem now."""
+        """Shows the current problem after another attempt to connect."""
         self.text = printable(problem)
         self.change()
 
     def end(self) -> None:
-        """The server is back."""
+        """Shows that the server is back."""
         self.title, self.hint, self.tone = "The server is back", " ".join(self._then), "info"
         self.text, self.is_over = "", True
         self.change()
 
 
 def update_outage(transcript: Transcript, problem: str) -> bool:
-    """Bring the notices of a server that is away up to date; false where there are none.
+    """Updates the notices of a lost connection; returns false if there are none.
 
-    The newest tells the problem, however often the server is looked for. Without a problem all of them end.
+    The newest one shows the current problem. Without a problem all of them end.
     """
     shown = [one for one in transcript.entries if isinstance(one, ServerAway) and not one.is_over]
     for notice in shown[-1:] if problem else shown:
@@ -93,12 +93,12 @@ def update_outage(transcript: Transcript, problem: str) -> bool:
             notice.tell(problem)
         else:
             notice.end()
-        transcript.changed(notice)
+        transcript.redraw(notice)
     return bool(shown)
 
 
 def of_error(error: Exception) -> NoticeEntry:
-    """Whatever a call to the server raised."""
+    """Makes the notice of an exception of a call to the server."""
     match error:
         case StatusError():
             hint = _CODES.get(error.code) or _STATUSES.get(error.status, _RETRY)

@@ -1,4 +1,4 @@
-"""How the interface was started."""
+"""The options of `antiphon chat`."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +9,7 @@ from antiphon.wires.data_folder import default_data_folder
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """Where to call, what to ask for, and which chat to show."""
+    """The server, the settings of requests, and the chat to show."""
 
     base_url: str | None = None
     api_key: str | None = None

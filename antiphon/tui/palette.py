@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Palette:
-    """What the lines of a transcript are drawn with."""
+    """The colours and styles of a transcript."""
 
     name: str
     is_dark: bool
@@ -40,7 +40,7 @@ class Palette:
         return Style(color=self.line)
 
     @cached_property
-    def marked(self) -> Style:
+    def mark(self) -> Style:
         return Style(color=self.accent)
 
     @cached_property
@@ -53,7 +53,7 @@ class Palette:
 
     @cached_property
     def inline_code(self) -> Style:
-        """Code inside a sentence: on a background, or in a colour where there is none."""
+        """Code inside a sentence: on a background, or in a colour if the palette has no background."""
         return Style(color=self.string) if self.wash == "default" else self.code
 
     @cached_property
@@ -61,15 +61,15 @@ class Palette:
         return Style(color=self.soft, bgcolor=self.wash)
 
     @cached_property
-    def failed(self) -> Style:
+    def failure(self) -> Style:
         return Style(color=self.bad)
 
     @cached_property
-    def warned(self) -> Style:
+    def caution(self) -> Style:
         return Style(color=self.warning)
 
     def theme(self) -> "Theme":
-        """The same for the widgets around the transcript."""
+        """Returns the same colours as a theme for the widgets around the transcript."""
         from textual.theme import Theme  # `antiphon ask` draws without it, and starts faster so
 
         return Theme(

@@ -1,4 +1,4 @@
-"""Where a message is written: several lines, a history, and help with commands and names of files."""
+"""The input for messages: several lines, a history, and completion of commands and file names."""
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar, NamedTuple
@@ -12,28 +12,28 @@ _HISTORY = 200
 
 
 class Completion(NamedTuple):
-    """Something that may stand in the place of the word at the cursor."""
+    """A possible replacement of the word at the cursor."""
 
     text: str
     about: str = ""
 
 
 class PromptInput(TextArea):
-    """Enter sends; Shift+Enter, Ctrl+J, or a backslash before Enter begins a new line."""
+    """The input: Enter sends; Shift+Enter, Ctrl+J, or a backslash before Enter begins a new line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("shift+enter,ctrl+j,alt+enter", "newline", "New line", show=False),
     ]
 
     class Sent(Message):
-        """The user is done with a message."""
+        """The user sends a message."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     class Offered(Message):
-        """What the word at the cursor could become; nothing hides the list."""
+        """The completions of the word at the cursor; an empty list hides them."""
 
         def __init__(self, found: Sequence[Completion]) -> None:
             super().__init__()
@@ -65,7 +65,7 @@ class PromptInput(TextArea):
         await super()._on_key(event)
 
     def _take(self, key: str) -> bool:
-        """Is this key one that means something here?"""
+        """Handles a key; returns whether it had a meaning here."""
         match key:
             case "enter":
                 self._enter()
@@ -104,7 +104,7 @@ class PromptInput(TextArea):
         self.insert("\n")
 
     def write(self, text: str) -> None:
-        """Other words in the place of these, with the cursor after them."""
+        """Replaces the text, and puts the cursor at its end."""
         self.load_text(text)
         self.move_cursor(self.document.end)
         self.focus()
@@ -140,7 +140,7 @@ class PromptInput(TextArea):
         self._offer(self._complete(word) if word.startswith(("/", "@")) else ())
 
     def accept(self) -> None:
-        """Put what is chosen in the place of the word."""
+        """Replaces the word with the chosen completion."""
         chosen = self.offered[self.choice].text
         row, column = self.cursor_location
         start = (row, column - len(self._word()))
@@ -153,7 +153,7 @@ class PromptInput(TextArea):
             self.post_message(self.Offered(found))
 
     def _word(self) -> str:
-        """The word before the cursor; one with a slash counts only as the first of a message."""
+        """Returns the word before the cursor; a slash counts only at the beginning of a message."""
         row, column = self.cursor_location
         word = self.document.get_line(row)[:column].rpartition(" ")[2]
         if word.startswith("/") and (row or column != len(word)):

@@ -1,6 +1,6 @@
-"""What passed over the wire for one response: the request, the events with their times, and a verdict.
+"""Records the traffic of one response: the request, the events with their times, and a verdict.
 
-Events are kept as they came. They are read, and judged by the Auditor, when somebody looks.
+It stores the events unchanged. The inspector has them decoded, and judged by the Auditor, when it opens.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class _Known(msgspec.Struct):
 
 @dataclass(slots=True)
 class TimedEvent:
-    """One event, and how many seconds after the request it came."""
+    """One event, and its seconds since the request."""
 
     event: SSEEvent
     at: float
@@ -57,7 +57,7 @@ class TimedEvent:
 
 
 class CallRecording:
-    """Watches one call; see `antiphon.Watch`."""
+    """Records one call; see `antiphon.Watch`."""
 
     def __init__(self) -> None:
         self.method = self.url = ""
@@ -101,18 +101,18 @@ class CallRecording:
             self._decoder = Decoder()
 
     def take(self, event: AnyEvent) -> None:
-        """An event that the client made itself, of a server that only has chat completions."""
+        """Records an event that the client made itself, for a server that only has chat completions."""
         if self.is_translated:
             data = event.to_json().decode()
             self._pieces.append(f"event: {event.type}\ndata: {data}\n\n".encode())
             self._take([SSEEvent(event.type, data)])
 
     def end(self) -> None:
-        """No more comes."""
+        """Ends the recording."""
         self.ended = True
 
     def leave(self) -> None:
-        """The user stops it here; what has ended already stays as it is."""
+        """Ends the recording because the user stopped the response, unless it has ended before."""
         self.is_left = not self.ended
 
     def _take(self, events: list[SSEEvent]) -> None:
@@ -123,12 +123,12 @@ class CallRecording:
 
     @property
     def is_translated(self) -> bool:
-        """The server speaks chat completions, and the client translates."""
+        """Whether the server speaks chat completions, which the client translates."""
         return self.url.partition("?")[0].endswith("/chat/completions")
 
     @property
     def is_judged(self) -> bool:
-        """Is there a stream of the server's own? A call that was refused, or never got there, has none."""
+        """Whether there is a stream of the server to judge; a refused or failed call has none."""
         return not self.is_translated and self.status is not None and self.status < 300
 
     @property
@@ -139,15 +139,15 @@ class CallRecording:
             return None
 
     def capture(self) -> bytes:
-        """The stream as it came, as `antiphon audit` reads it."""
+        """Returns the unchanged stream in the form that `antiphon audit` reads."""
         return b"".join(self._pieces)
 
     def audit(self, until: float = float("inf")) -> bool:
-        """Judge what has come since; false when the clock passed `until` before everything was judged."""
+        """Judges the new events; returns false if the clock passed `until` before the last one."""
         if not self.is_judged:
             return True
         if self._auditor is None:
-            self._auditor = Auditor(transport="sse", extensions=True, solicited=self._solicited())
+            self._auditor = Auditor(transport="sse", extensions=True, solicited=self._requested_events())
         while self._audited < len(self.arrivals):
             if perf_counter() > until:
                 return False
@@ -158,7 +158,7 @@ class CallRecording:
         self.violations = self._auditor.violations
         return True
 
-    def _solicited(self) -> frozenset[str]:
+    def _requested_events(self) -> frozenset[str]:
         request = self.request
         tools = request.get("tools") if isinstance(request, dict) else None
         given = [Opaque.make(**tool) for tool in tools or () if isinstance(tool, dict)]

@@ -1,4 +1,4 @@
-"""The server: reached, lost, and reached again."""
+"""The connection to the server, and its recovery."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,11 +27,11 @@ _HEADERS = {"X-Antiphon-Receipts": "1"}
 
 
 class ServerConnection:
-    """A client, what it knows of the server's models, and whether the server answers."""
+    """A client, the facts about the server's models, and whether the server answers."""
 
-    def __init__(self, options: ChatOptions, told: Callable[[], None]) -> None:
+    def __init__(self, options: ChatOptions, on_change: Callable[[], None]) -> None:
         self._options = options
-        self._told = told
+        self._on_change = on_change
         self._open = AsyncExitStack()
         self._waiting: asyncio.Task[None] | None = None
         self.problem = ""
@@ -45,7 +45,7 @@ class ServerConnection:
 
     @property
     def name(self) -> str:
-        """Where the models are, for people."""
+        """The name of the server for people."""
         return "this program" if self._options.local else urlsplit(self.client.base_url).netloc
 
     @property
@@ -53,7 +53,7 @@ class ServerConnection:
         return not self.problem
 
     async def look(self) -> bool:
-        """Ask for the models: does the server answer?"""
+        """Asks for the models, and returns whether the server answers."""
         try:
             models = await self.client.models.list(timeouts=_QUICK)
         except (ConnectionFailed, TimedOut) as error:
@@ -66,13 +66,13 @@ class ServerConnection:
         else:
             self.problem = ""
             self.models = {model.id: facts_of(extras(model)) for model in models}
-        self._told()
+        self._on_change()
         return self.is_up
 
-    def lost(self, error: Exception) -> None:
-        """The server has gone away; look for it until it is back."""
+    def reconnect(self, error: Exception) -> None:
+        """Notes the error, and asks the server again until it answers."""
         self.problem = str(error)
-        self._told()
+        self._on_change()
         self.wait()
 
     def wait(self) -> None:
@@ -86,7 +86,7 @@ class ServerConnection:
             await asyncio.sleep(_PAUSE)
 
     async def tools(self) -> list[Tool]:
-        """The tools that were asked for; servers of MCP are started here."""
+        """Returns the requested tools; starts their MCP servers."""
         found: list[Tool] = []
         for one in self._options.tools:
             found.append(one if isinstance(one, Tool) else PythonTool(one))

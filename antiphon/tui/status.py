@@ -1,4 +1,4 @@
-"""The line below the composer: model, effort, tokens, window, cost and speed, as far as they are known."""
+"""The line below the composer: model, effort, and the known tokens, window, cost and speed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from antiphon.tui.figures import count, money, seconds
 
 @dataclass(slots=True)
 class StatusModel:
-    """What the server tells about a model; None where it tells nothing."""
+    """The facts that the server reports about a model; None if it does not report one."""
 
     window: int | None = None
     input_price: float | None = None
@@ -18,7 +18,7 @@ class StatusModel:
 
 @dataclass(slots=True)
 class Status:
-    """Everything that the line can show; what is None is left out, and never shown as zero."""
+    """The values of the line; the line omits a None instead of showing zero."""
 
     model: str = ""
     effort: str = ""
@@ -51,7 +51,7 @@ class Status:
         return found
 
     def line(self, width: int) -> str:
-        """As many parts as fit, the state first."""
+        """Returns as many parts as fit, the state first."""
         parts = self.parts()
         head = [self.state] if self.state else []
         while len(parts) > 1 and len("  ·  ".join([*head, *parts])) > width:
@@ -60,7 +60,7 @@ class Status:
 
 
 def cost_of(facts: StatusModel, tokens_in: int, tokens_out: int, cached: int) -> float | None:
-    """In dollars; None where a price is not known."""
+    """Returns the cost in dollars; None if a price is unknown."""
     if facts.input_price is None or facts.output_price is None:
         return None
     cached_price = facts.input_price if facts.cached_price is None else facts.cached_price
@@ -69,10 +69,10 @@ def cost_of(facts: StatusModel, tokens_in: int, tokens_out: int, cached: int) ->
 
 
 def facts_of(extra: Mapping[str, object]) -> StatusModel:
-    """From the fields of a model in a server's list that the specification does not have.
+    """Reads the facts from the vendor fields of a model in a server's list.
 
-    Antiphon tells them under `antiphon:model`, with prices for a million tokens; others at most a window.
-    Prices that change with the size of a request are left out.
+    Antiphon reports them under `antiphon:model`, with prices per million tokens; others at most a window.
+    The function skips prices that depend on the size of a request.
     """
     told = extra.get("antiphon:model")
     details = told if isinstance(told, Mapping) else {}

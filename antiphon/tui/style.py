@@ -1,4 +1,4 @@
-"""The style sheet: room to breathe, thin lines, one accent."""
+"""The style sheet of the interface."""
 
 from typing import Final
 

@@ -1,6 +1,6 @@
-"""The view of a conversation: entries drawn through Textual's line API, at most a few times a second.
+"""The view of a conversation: draws its entries through Textual's line API, at most a few times a second.
 
-Only what is on the screen is kept as lines; the rest is known by its height and drawn again when it is
+It stores the lines of visible entries, and the heights of others, which it draws again when they are
 scrolled to. After a resize the newest entries are laid out first and the others while there is time.
 """
 
@@ -20,9 +20,9 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from antiphon.tui.entries import AnswerEntry, Entry, UserEntry
-from antiphon.tui.line_view import LineView
 from antiphon.tui.markdown.spans import Line, width_of
 from antiphon.tui.palette import DARK, Palette
+from antiphon.tui.widgets import LineView
 
 WIDEST = 100
 """Columns that text may have; longer lines are hard to read."""
@@ -35,7 +35,7 @@ _KEPT = 60
 
 
 class Transcript(LineView):
-    """Entries one below the other. It follows the end until somebody scrolls up."""
+    """Shows entries one below the other, and follows the end until the user scrolls up."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "select(-1)", "Previous", show=False),
@@ -48,7 +48,7 @@ class Transcript(LineView):
     ]
 
     class Chosen(Message):
-        """Something is to be done with an entry."""
+        """The user chose an action for an entry."""
 
         def __init__(self, action: str, entry: Entry, text: str = "") -> None:
             super().__init__()
@@ -79,17 +79,17 @@ class Transcript(LineView):
             self.follows = True
         if len(self.entries) > _KEPT:
             self.entries[-_KEPT - 1].forget()  # it is drawn again if somebody scrolls to it
-        self.changed(entry)
+        self.redraw(entry)
 
-    def changed(self, entry: Entry) -> None:
-        """The entry is drawn anew with the next tick."""
+    def redraw(self, entry: Entry) -> None:
+        """Has the entry drawn again with the next tick."""
         place = self._places.get(id(entry))
         if place is not None:
             self._dirty.add(place)
             self._wake()
 
     def remove_from(self, entry: Entry) -> None:
-        """Take this entry and everything below it away."""
+        """Removes this entry and everything below it."""
         place = self._places.get(id(entry))
         if place is None:
             return
@@ -100,17 +100,17 @@ class Transcript(LineView):
         self._dirty = {one for one in self._dirty if one < place}
         self._stale = [one for one in self._stale if one < place]
         self._chosen = None
-        self._resized()
+        self._update_size()
         self.refresh()
 
     def show(self, entries: Iterable[Entry]) -> None:
-        """Other entries in the place of these, seen from their end."""
+        """Replaces the entries, and scrolls to their end."""
         self.entries = list(entries)
         self._places = {id(entry): n for n, entry in enumerate(self.entries)}
         self._starts = [0] * (len(self.entries) + 1)
         self._dirty.clear()
         self._chosen = None
-        self._resized()  # first of all, so that no place in the old entries is kept
+        self._update_size()  # first of all, so that no place in the old entries is kept
         self.follows = True
         self._lay_out_anew()
 
@@ -119,13 +119,13 @@ class Transcript(LineView):
         self._lay_out_anew()
 
     def settle(self) -> None:
-        """Draw everything that has changed, now."""
+        """Draws all changed entries now."""
         while self.size.width and not self.is_laid_out:
             self._tick(float("inf"))
 
     @property
     def is_laid_out(self) -> bool:
-        """Is everything that has changed in the lines that are drawn?"""
+        """Whether the drawn lines have all changes."""
         return not (self._dirty or self._stale)
 
     # --- laying out ---------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Transcript(LineView):
         if self._width != self._laid_out_for:
             self._lay_out_anew()
         else:
-            self._resized()
+            self._update_size()
 
     def _lay_out_anew(self) -> None:
         self._stale = list(range(len(self.entries)))
@@ -174,7 +174,7 @@ class Transcript(LineView):
                 self.entries[place].forget()
         if heights:
             self._take_heights(heights)
-            self._resized()
+            self._update_size()
         self.refresh()
 
     def _take_heights(self, heights: dict[int, int]) -> None:
@@ -186,7 +186,7 @@ class Transcript(LineView):
         for size in sizes:
             self._starts.append(self._starts[-1] + size)
 
-    def _resized(self) -> None:
+    def _update_size(self) -> None:
         # Lines above what is read may have come or gone; the end stays the end.
         self.virtual_size = Size(self._width + _GUTTER, self._starts[-1] + 1)
         if self.follows:
@@ -203,7 +203,7 @@ class Transcript(LineView):
         width = self.size.width
         strip = self._line(line)
         if (selection := self.text_selection) is not None and (span := selection.get_span(line)) is not None:
-            strip = _highlighted(strip, span, self.screen.get_component_rich_style("screen--selection"))
+            strip = _highlight(strip, span, self.screen.get_component_rich_style("screen--selection"))
         base = Style(color=self.palette.ink, bgcolor=self.palette.paper)
         return strip.apply_offsets(0, line).crop_extend(0, width, base).apply_style(base)
 
@@ -211,16 +211,16 @@ class Transcript(LineView):
         if line >= self._starts[-1] or not self.entries:
             return Strip.blank(0)
         place = bisect_right(self._starts, line) - 1
-        lines = self._drawn(place)
+        lines = self._lines_of(place)
         at = line - self._starts[place] - (self._starts[place + 1] - self._starts[place] - len(lines))
         chosen = place == self._chosen and self.has_focus
-        bar = Segment("▌ " if chosen else "  ", self.palette.marked)
+        bar = Segment("▌ " if chosen else "  ", self.palette.mark)
         if not 0 <= at < len(lines):
             return Strip([Segment("  ", self.palette.text)], 2)
         return Strip([bar, *lines[at]], 2 + width_of(lines[at]))
 
-    def _drawn(self, place: int) -> list[Line]:
-        """As it was laid out last; what has changed since has its turn with a tick."""
+    def _lines_of(self, place: int) -> list[Line]:
+        """Returns the lines of the last layout; the next tick updates changed ones."""
         entry = self.entries[place]
         if not entry.drawn:
             entry.lay_out(self._width, self.palette)
@@ -231,14 +231,14 @@ class Transcript(LineView):
         return selection.extract("\n".join(lines)), "\n"
 
     def text(self) -> str:
-        """Everything that it shows, for whoever wants to read it without a screen."""
+        """Returns all entries as plain text, for readers without a screen."""
         self.settle()
         return "\n".join(self._line(line).text.rstrip() for line in range(self._starts[-1]))
 
     # --- choosing -----------------------------------------------------------------------------------------
 
     @property
-    def chosen(self) -> Entry | None:
+    def chosen_entry(self) -> Entry | None:
         return self.entries[self._chosen] if self._chosen is not None else None
 
     def on_focus(self) -> None:
@@ -246,7 +246,7 @@ class Transcript(LineView):
             self.action_select(-1)
 
     def action_select(self, step: int) -> None:
-        """To the next entry, or the one before."""
+        """Selects the next entry, or the one before."""
         place = len(self.entries) if self._chosen is None else self._chosen
         place += step
         if 0 <= place < len(self.entries):
@@ -262,12 +262,12 @@ class Transcript(LineView):
             self.scroll_to(y=min(self._starts[place], self._starts[place + 1] - height), animate=False)
 
     def action_fold(self) -> None:
-        if (entry := self.chosen) is not None and entry.folds:
+        if (entry := self.chosen_entry) is not None and entry.folds:
             entry.fold()
-            self.changed(entry)
+            self.redraw(entry)
 
     def action_copy(self) -> None:
-        if (entry := self.chosen) is not None:
+        if (entry := self.chosen_entry) is not None:
             self.post_message(self.Chosen("copy", entry, entry.plain()))
 
     def action_edit(self) -> None:
@@ -280,7 +280,7 @@ class Transcript(LineView):
         self.screen.focus_next("PromptInput")
 
     def _for_message(self, action: str) -> None:
-        """For the message that is chosen, or the one that led to what is chosen."""
+        """Runs an action for the selected message, or the message that led to the selected entry."""
         place = self._chosen if self._chosen is not None else len(self.entries) - 1
         for entry in reversed(self.entries[: place + 1]):
             if isinstance(entry, UserEntry):
@@ -300,11 +300,11 @@ class Transcript(LineView):
         self._chosen = place
         if entry.folds:
             entry.fold()
-            self.changed(entry)
+            self.redraw(entry)
         self.refresh()
 
 
-def _highlighted(strip: Strip, span: tuple[int, int], style: Style) -> Strip:
+def _highlight(strip: Strip, span: tuple[int, int], style: Style) -> Strip:
     start, end = span
     end = strip.cell_length if end == -1 else min(end, strip.cell_length)
     if start >= end:

@@ -1,4 +1,4 @@
-"""Runs the turns of a chat one after the other: asks, shows what comes, stops, goes on with what waits."""
+"""Runs the turns of a chat one after another: asks, shows the answer, stops, and sends queued messages."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ _Ask = Callable[[str, str, str], "asyncio.Future[ApprovalAnswer] | Any"]
 
 @dataclass(slots=True)
 class Draft:
-    """A message that is to be sent, and from where in the chat."""
+    """A message to send, and the place in the chat that it continues."""
 
     text: str
     parts: list[dict[str, Any]] = field(default_factory=list)
@@ -55,27 +55,27 @@ class Draft:
 
 
 class Turns:
-    """One turn at a time. `add`, `changed` and `drop` act on the transcript, `told` hears of each change."""
+    """Runs one turn at a time. `add`, `redraw` and `drop` update the transcript, `on_change` the status."""
 
     def __init__(
         self,
         connection: ServerConnection,
         conversation: CurrentChat,
         add: Callable[[Entry], None],
-        changed: Callable[[Entry], None],
+        redraw: Callable[[Entry], None],
         drop: Callable[[str], None],
         ask: _Ask,
-        told: Callable[[], None],
+        on_change: Callable[[], None],
     ) -> None:
         self.queue: list[Draft] = []
         self.answering: RunEntries | None = None
         self._connection = connection
         self._talk = conversation
         self._add = add
-        self._changed = changed
+        self._redraw = redraw
         self._drop = drop
         self._ask = ask
-        self._told = told
+        self._on_change = on_change
         self._always: set[str] = set()
         self._run: AgentRun | None = None
         self._task: asyncio.Task[None] | None = None
@@ -87,26 +87,26 @@ class Turns:
         return self._task is not None and not self._task.done()
 
     def begin(self) -> None:
-        """Another chat."""
+        """Switches to another chat."""
         self.queue.clear()
         self._always.clear()
         self.answering = None
 
     def send(self, draft: Draft) -> None:
-        """Now, or after the turn that runs."""
+        """Sends the message now, or after the running turn."""
         if self.is_running:
             self.queue.append(draft)
-            self._told()
+            self._on_change()
         else:
             self._start(self._turn(draft))
 
     def follow(self, response_id: str) -> None:
-        """A response that runs in the background, from its beginning."""
+        """Follows a response that runs in the background, from its beginning."""
         if not self.is_running:
             self._start(self._follow(response_id))
 
     def stop(self) -> bool:
-        """End the turn that runs; the server ends it too."""
+        """Stops the running turn, also on the server."""
         if not self.is_running or self._task is None:
             return False
         self._stopped = True
@@ -119,22 +119,22 @@ class Turns:
         return True
 
     async def settle(self) -> None:
-        """Wait until nothing runs."""
+        """Waits until no turn runs."""
         while self._task is not None and not self._task.done():
             await asyncio.wait({self._task})
 
     async def close(self) -> None:
-        """Leave: what runs in the background goes on, everything else ends."""
+        """Ends the running turn, unless it runs in the background."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait({self._task})
 
     def _start(self, work: Any) -> None:
         self._stopped = False
-        self._task = asyncio.create_task(self._guarded(work))
-        self._told()
+        self._task = asyncio.create_task(self._run_guarded(work))
+        self._on_change()
 
-    async def _guarded(self, work: Any) -> None:
+    async def _run_guarded(self, work: Any) -> None:
         try:
             await work
         except AntiphonError as error:
@@ -142,13 +142,13 @@ class Turns:
         except asyncio.CancelledError:
             if not self._stopped:
                 raise
-            self._add(notices.stopped())
+            self._add(notices.stop_notice())
         finally:
             self._run = None
             self._task = None
             if self.answering is not None:
                 self.answering.close()
-            self._told()
+            self._on_change()
         if self.queue and not self._stopped:
             self.send(self.queue.pop(0))
 
@@ -159,8 +159,8 @@ class Turns:
         entry = UserEntry(draft.text, draft.names)
         entry.point = point
         self._add(entry)
-        await self._talk.named(draft.text)
-        self._told()
+        await self._talk.open_chat(draft.text)
+        self._on_change()
         result = await self._play(draft.items, point, entry)
         while result is not None and (answers := await self._approvals(result)):
             result = await self._play(answers, self._talk.point, None)
@@ -168,26 +168,26 @@ class Turns:
     async def _play(
         self, items: Sequence[dict[str, Any]], point: Point, entry: UserEntry | None
     ) -> AgentResult | None:
-        """Ask; once more with everything if the server has forgotten the conversation."""
+        """Asks the model; asks again with the whole conversation if the server no longer has it."""
         try:
-            return await self._asked(items, point, entry, whole=False)
+            return await self._ask_model(items, point, entry, whole=False)
         except StatusError as error:
             if error.code != _FORGOTTEN or point.previous is None or not self._talk.path(point.previous):
                 raise
         self._add(NoticeEntry("The server has forgotten this conversation", "All of it is sent again."))
-        return await self._asked(items, point, entry, whole=True)
+        return await self._ask_model(items, point, entry, whole=True)
 
-    async def _asked(
+    async def _ask_model(
         self, items: Sequence[dict[str, Any]], point: Point, entry: UserEntry | None, *, whole: bool
     ) -> AgentResult | None:
-        show = self.answering = RunEntries(self._add, self._changed)
+        show = self.answering = RunEntries(self._add, self._redraw)
         run = self._run = self._talk.ask(items, point, self._approve, whole=whole)
         try:
             async with run:
                 await self._listen(run, show, entry, point)
         except (ConnectionFailed, TimedOut, StreamBroken) as error:
             if isinstance(error, ConnectionFailed | StreamBroken):
-                self._connection.lost(error)
+                self._connection.reconnect(error)
             if isinstance(error, StreamBroken):
                 await self._keep_broken(error, point)
             raise
@@ -198,7 +198,7 @@ class Turns:
         if result.stopped == "cancelled":
             if self._talk.settings.background and show.response_id is not None:
                 await self._talk.client.responses.cancel(show.response_id)
-            self._add(notices.stopped())
+            self._add(notices.stop_notice())
         elif result.stopped in ("steps", "tokens", "time"):
             self._add(NoticeEntry("The model used its tools too often", code=result.stopped, tone="warning"))
         if result.stopped != "failed":
@@ -206,7 +206,7 @@ class Turns:
         return result
 
     async def _keep_broken(self, error: StreamBroken, point: Point) -> None:
-        """One in the background goes on without us, and is followed again when the server is back."""
+        """Keeps a background response whose stream broke, to follow it again when the server is back."""
         if error.response.background and error.response.id:
             self._following = error.response.id
 
@@ -223,7 +223,7 @@ class Turns:
                     previous = event.request.previous_response_id
                 case StepEnded():
                     await self._talk.keep(event.response, request_input, previous, running=False)
-                    self._told()
+                    self._on_change()
                 case RunEnded():
                     pass
                 case _:
@@ -246,9 +246,9 @@ class Turns:
     # --- approvals ----------------------------------------------------------------------------------------
 
     async def _approve(self, call: ToolCall) -> bool | str:
-        return await self._allowed(call.name, call.arguments, "", call.call_id)
+        return await self._ask_permission(call.name, call.arguments, "", call.call_id)
 
-    async def _allowed(self, name: str, arguments: str, where: str, call_id: str = "") -> bool:
+    async def _ask_permission(self, name: str, arguments: str, where: str, call_id: str = "") -> bool:
         key = f"{where}/{name}"
         if key in self._always:
             return True
@@ -262,14 +262,14 @@ class Turns:
         return verdict != "no"
 
     async def _approvals(self, result: AgentResult) -> list[dict[str, Any]]:
-        """Answers to the calls that the server wants to have approved."""
+        """Asks the user about the calls that need approval, and returns the answers as items."""
         response = result.response
         answers: list[dict[str, Any]] = []
         for item in response.output if response is not None and result.stopped == "answered" else ():
             if isinstance(item, Opaque) and item.type == "mcp_approval_request":
                 fields = item.fields
                 given = (str(fields.get(name) or "") for name in ("name", "arguments", "server_label"))
-                allowed = await self._allowed(*given)
+                allowed = await self._ask_permission(*given)
                 answers.append(
                     {"type": "mcp_approval_response", "approval_request_id": item.id, "approve": allowed}
                 )
@@ -279,7 +279,7 @@ class Turns:
 
     async def _follow(self, response_id: str) -> None:
         self._following = response_id
-        show = self.answering = RunEntries(self._add, self._changed)
+        show = self.answering = RunEntries(self._add, self._redraw)
         show.begin()
         show.response_id = response_id
         recording = CallRecording()
@@ -296,7 +296,7 @@ class Turns:
                 await self._talk.client.responses.cancel(response_id)
             raise
         except (ConnectionFailed, StreamBroken) as error:
-            self._connection.lost(error)
+            self._connection.reconnect(error)
             raise
         finally:
             recording.end()
@@ -307,7 +307,7 @@ class Turns:
         self._talk.point = Point(response.id)
 
     def take_up(self) -> None:
-        """The server is back: a response that ran in the background is followed again."""
+        """Follows the background response again when the server is back."""
         if self._following is not None and not self.is_running:
             self._drop(self._following)
             self.follow(self._following)

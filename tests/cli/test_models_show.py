@@ -46,7 +46,7 @@ def test_what_is_known_and_by_whom(run: Run, configured: Path) -> None:
         "  reasoning       none                     configuration",
         "  prices          in $0.25, out $2         configuration",
     ]
-    assert "the list of gpt did not come" in result.err
+    assert "gpt did not list its models" in result.err
 
 
 def test_every_name_without_one(run: Run, configured: Path) -> None:
@@ -71,5 +71,5 @@ def test_a_route_is_shown_with_each_of_its_targets(run: Run, configured: Path) -
     ]
     windows = [line.split()[2] for line in result.out.splitlines() if "context window" in line]
     assert windows == ["400,000", "unknown", "unknown"]
-    assert result.err.count("the list of gpt did not come") == 1
+    assert result.err.count("gpt did not list its models") == 1
     assert "both = gpt/other (2 of 2)" in run("models", "show").out.splitlines()

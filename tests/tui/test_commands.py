@@ -163,10 +163,10 @@ async def test_the_keys(chat: Start) -> None:
         assert app.theme == DARK.name
         await chatting.press("tab")
         assert app.transcript.has_focus
-        assert isinstance(app.transcript.chosen, AnswerEntry)
+        assert isinstance(app.transcript.chosen_entry, AnswerEntry)
         await chatting.press("c")
         await chatting.press("up")
-        assert isinstance(app.transcript.chosen, UserEntry)
+        assert isinstance(app.transcript.chosen_entry, UserEntry)
         await chatting.press("e")
         await chatting.until(lambda: chatting.composer.text == "one\ntwo\nthree")
         await chatting.press("escape")

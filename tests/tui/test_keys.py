@@ -51,7 +51,7 @@ async def test_the_transcript_by_keyboard(chat: Start) -> None:
         await chatting.say("Hi")
 
         def chosen() -> str:
-            return type(chatting.app.transcript.chosen).__name__
+            return type(chatting.app.transcript.chosen_entry).__name__
 
         await chatting.press("tab")
         assert chosen() == "AnswerEntry"

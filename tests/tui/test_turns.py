@@ -45,7 +45,7 @@ async def test_an_answer_with_reasoning_markdown_and_sources(chat: Start) -> Non
         assert "A page https://x.y" in text
         await chatting.press("tab")
         entry = next(one for one in chatting.app.transcript.entries if isinstance(one, ReasoningEntry))
-        while chatting.app.transcript.chosen is not entry:
+        while chatting.app.transcript.chosen_entry is not entry:
             await chatting.press("up")
         await chatting.press("enter")
         assert "First I think." in chatting.text

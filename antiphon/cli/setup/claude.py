@@ -57,7 +57,7 @@ def settings(gateway: GatewayInfo, options: SetupOptions) -> list[Setting]:
 
 
 def warnings(options: SetupOptions) -> list[str]:
-    """The keys for somebody else that Claude Code would send to the gateway, each with its place."""
+    """Returns the keys of other servers that Claude Code would send to the gateway, each with its place."""
     said = [
         f"{name} is set in this shell: Claude Code would send it instead of the gateway's key; "
         f"start it with: env -u {name} {_start(options)}"
@@ -77,7 +77,7 @@ def warnings(options: SetupOptions) -> list[str]:
 
 
 def _read_files(options: SetupOptions) -> list[Path]:
-    """The files whose variables Claude Code has when it is started on the gateway."""
+    """Reads the files whose variables Claude Code has when it starts on the gateway."""
     found = [file(options), home("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"]
     if options.project:
         found.append(Path.cwd() / ".claude" / "settings.json")
@@ -103,7 +103,7 @@ def notes(gateway: GatewayInfo, options: SetupOptions) -> list[str]:
 
 
 def with_room(gateway: GatewayInfo) -> GatewayInfo:
-    """The gateway with a model whose window Claude Code fits into; of one that is too small it says so."""
+    """Returns the gateway with a model whose window fits Claude Code; warns if the named model's does not."""
     model = gateway.model
     if _has_room(model):
         return gateway
@@ -130,5 +130,5 @@ def _has_room(model: GatewayModel) -> bool:
 
 
 def _doubts(model: GatewayModel) -> int:
-    """How much of what Claude Code needs nobody knows of the model."""
+    """Counts the facts that Claude Code needs and that are unknown for the model."""
     return (model.context_window is None) + (model.takes_tools is None)

@@ -1,4 +1,4 @@
-"""The files of clients as `antiphon setup` changes them: with a diff, a backup, a record, and a way back."""
+"""Changes the files of clients for `antiphon setup`, with a diff, a backup, a record, and an undo."""
 
 import contextlib
 import hashlib
@@ -25,7 +25,7 @@ _MAX_RECORD: Final = 8 * 1024 * 1024
 
 
 class _Record(msgspec.Struct, frozen=True):
-    """What was done to one file."""
+    """The record of the changes to one file."""
 
     file: str
     existed: bool
@@ -40,7 +40,7 @@ class _Record(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """What a set-up makes of a file."""
+    """The text that a set-up makes of a file."""
 
     before: str
     base: str
@@ -65,7 +65,7 @@ class ClientFile:
         self.backup = self._folder / f"{client}-{digest}.backup"
 
     def record(self) -> _Record | None:
-        """What an earlier set-up did here."""
+        """Reads the record of an earlier set-up."""
         try:
             return msgspec.json.decode(read_regular_file(self._record, _MAX_RECORD), type=_Record)
         except FileNotFoundError:
@@ -76,7 +76,7 @@ class ClientFile:
             ) from None
 
     def edit(self, settings: Sequence[Setting]) -> Edited | None:
-        """The file with the settings, or None if it has them."""
+        """Returns the file with the settings in it, or None if it has them already."""
         text = self._read() or ""
         record = self.record()
         try:
@@ -84,7 +84,7 @@ class ClientFile:
                 return None
             base = text
             if record is not None:
-                kept = self._kept(text, record)
+                kept = self._original_text(text, record)
                 base = self._take_out(text, record)[0] if kept is None else kept
             after, changes = write(self._document, base.removeprefix(_BOM), settings)
             after = _mark(base) + after
@@ -101,7 +101,7 @@ class ClientFile:
         return Edited(text, base, after, changes)
 
     def diff(self, edited: Edited, key: str = "") -> str:
-        """What is changed, with no secret to be read, whatever the layout; `key` is one that is written."""
+        """Returns the diff with all secrets masked; `key` is the key that the set-up writes."""
         before = self._document.side(edited.before.removeprefix(_BOM), ())
         own = [change.steps() for change in edited.changes]
         return masked_diff(
@@ -109,7 +109,7 @@ class ClientFile:
         )
 
     def save(self, edited: Edited, extras: dict[Path, bytes]) -> None:
-        """Writes the file, after its backup and the record of the way back."""
+        """Writes the file, after its backup and its record."""
         before = self.record()
         existed = self.file.exists()
         if before is not None and not before.existed:
@@ -138,13 +138,13 @@ class ClientFile:
             ) from None
 
     def refresh(self, extras: dict[Path, bytes]) -> None:
-        """Writes the files of the program's own again, where a set-up has written them before."""
+        """Writes the program's own files again if a set-up has written them before."""
         if self.record() is not None:
             for extra, content in extras.items():
                 write_whole_file(extra, content, 0o600)
 
     def undo(self) -> list[str]:
-        """Puts the file back as it was, or takes out what was written, and says what it did."""
+        """Restores the file, or removes what a set-up wrote, and returns a description of what it did."""
         record = self.record()
         if record is None:
             raise CommandFailed(
@@ -162,7 +162,7 @@ class ClientFile:
         return said
 
     def _restore(self, text: str, record: _Record) -> list[str]:
-        kept = self._kept(text, record)
+        kept = self._original_text(text, record)
         mode = stat.S_IMODE(self.file.stat().st_mode)
         if kept is not None and not record.existed:
             self.file.unlink()
@@ -196,8 +196,8 @@ class ClientFile:
         after, left = take_out(self._document, text.removeprefix(_BOM), record.changes)
         return _mark(text) + after, left
 
-    def _kept(self, text: str, record: _Record) -> str | None:
-        """The text of before, where nobody has changed the file since."""
+    def _original_text(self, text: str, record: _Record) -> str | None:
+        """Returns the text before the set-up, if the file is unchanged since then."""
         if _digest(text.encode()) != record.after:
             return None
         if not record.existed:
@@ -222,7 +222,7 @@ class ClientFile:
 
 
 def _mark(text: str) -> str:
-    """The byte order mark that some editors put first."""
+    """Returns the byte order mark that some editors put first."""
     return _BOM if text.startswith(_BOM) else ""
 
 

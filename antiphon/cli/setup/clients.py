@@ -13,7 +13,7 @@ from antiphon.cli.setup.options import SetupOptions
 
 @dataclass(frozen=True, slots=True)
 class FileClient:
-    """A client whose file is written."""
+    """A client whose file the set-up writes."""
 
     title: str
     package: str
@@ -32,7 +32,7 @@ class FileClient:
 
 @dataclass(frozen=True, slots=True)
 class PrintedClient:
-    """A client that keeps its settings where no other program should write: its user is told the steps."""
+    """A client that keeps its settings where no other program should write: the set-up prints the steps."""
 
     title: str
     steps: Callable[[GatewayInfo], str]

@@ -1,4 +1,4 @@
-"""How an installed client is driven without a person: a first turn, a continued one, and a compaction."""
+"""Drives an installed client without a person: a first turn, a continued one, and a compaction."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ class Driver:
         return self._run(_COMMANDS[self.client](self, prompt, True))
 
     def compact(self, prompt: str, used: int) -> str:
-        """A continued turn before which the client makes its history shorter; `used` tokens are in it now."""
+        """Continues with a turn before which the client shortens its history of `used` tokens."""
         match self.client:
             case "codex":
                 return self._run(
@@ -43,7 +43,7 @@ class Driver:
                 return replace(self, gateway=_with_window(self.gateway, used)).next(prompt)
 
     def start(self, prompt: str) -> subprocess.Popen[str]:
-        """A first turn that the caller waits for, or interrupts."""
+        """Starts a first turn, which the caller waits for or interrupts."""
         return self._start(_COMMANDS[self.client](self, prompt, False))
 
     def environ(self) -> dict[str, str]:
@@ -134,6 +134,6 @@ def _with_window(gateway: GatewayInfo, used: int) -> GatewayInfo:
 
 
 def usage_of(answer: str) -> int:
-    """How many tokens an answer of the gateway says were used."""
+    """Returns the number of tokens that an answer of the gateway reports."""
     told = [one["usage"] for one in answer_objects(answer) if one.get("usage")]
     return max((one.get("input_tokens", 0) + one.get("output_tokens", 0) for one in told), default=0)

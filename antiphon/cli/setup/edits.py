@@ -16,7 +16,7 @@ MISSING: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value that a file shall have at a path. One that is the program's own must not be there before."""
+    """A value to write at a path of a file. If it is the program's own, the path must be free before."""
 
     path: JsonPath
     value: Any
@@ -26,7 +26,7 @@ class Setting:
 
 
 class FileChange(msgspec.Struct, frozen=True):
-    """What was written into a file: enough to take it out of a text that others have changed since."""
+    """What a set-up wrote into a file: enough to remove it from a text that others have changed since."""
 
     path: list[str | dict[str, str]]
     value: Any
@@ -41,11 +41,11 @@ class FileChange(msgspec.Struct, frozen=True):
 
 
 class Conflict(Exception):
-    """Something of the same name is there already, and was not written by this program."""
+    """The name is taken by something that this program did not write."""
 
 
 class EditableFile(Protocol):
-    """One kind of file; a value is put as the text that the file shall have."""
+    """One kind of file that settings can be written into."""
 
     def parse(self, text: str) -> Any: ...
     def source(self, text: str, path: JsonPath) -> str | None: ...
@@ -73,7 +73,7 @@ class JsonDocument:
 
     def put(self, text: str, path: JsonPath, value: Any) -> str:
         text = text if text.strip() else f"{self._empty}\n"
-        return json_text.put(text, path, json_text.rendered(value, text))
+        return json_text.put(text, path, json_text.to_json(value, text))
 
     def restore(self, text: str, path: JsonPath, old: str) -> str:
         return json_text.put(text, path, old)
@@ -95,7 +95,7 @@ class JsonDocument:
 
 
 class TomlDocument:
-    """TOML, with a comment that says who wrote what is new."""
+    """TOML, with a comment that names the author of each new setting."""
 
     def __init__(self, note: str) -> None:
         self._note = note
@@ -128,7 +128,7 @@ class TomlDocument:
 
 
 def write(document: EditableFile, text: str, settings: Iterable[Setting]) -> tuple[str, list[FileChange]]:
-    """The text with the settings in it, and what had to be changed for that."""
+    """Writes the settings into the text, and returns it with the changes."""
     expected = document.parse(text)
     changes = []
     new = text
@@ -137,8 +137,8 @@ def write(document: EditableFile, text: str, settings: Iterable[Setting]) -> tup
         if _is_met(setting, current):
             continue
         if setting.is_own and current is not MISSING:
-            raise Conflict(spelled(setting.path))
-        expected = _merged(expected, setting.path, setting.value)
+            raise Conflict(format_path(setting.path))
+        expected = _merge(expected, setting.path, setting.value)
         steps: list[str | dict[str, str]] = [
             step._asdict() if isinstance(step, NamedMember) else step for step in setting.path
         ]
@@ -148,12 +148,12 @@ def write(document: EditableFile, text: str, settings: Iterable[Setting]) -> tup
         )
         new = document.put(new, setting.path, setting.value)
         if document.parse(new) != expected:
-            raise BrokenFile(f"{spelled(setting.path)} is written in a way that cannot be changed safely")
+            raise BrokenFile(f"{format_path(setting.path)} is written in a way that cannot be changed safely")
     return new, changes
 
 
 def take_out(document: EditableFile, text: str, changes: Sequence[FileChange]) -> tuple[str, list[str]]:
-    """The text as it would be without the changes, and the settings that somebody else has changed since."""
+    """Removes the changes from the text, and returns it with the settings that others changed since."""
     left = []
     for change in reversed(changes):
         path = change.steps()
@@ -161,7 +161,7 @@ def take_out(document: EditableFile, text: str, changes: Sequence[FileChange]) -
         if current is MISSING:
             continue
         if current != change.value and not change.is_own:
-            left.append(spelled(path))
+            left.append(format_path(path))
         elif change.old is None:
             text = document.remove(text, path, change.depth)
         else:
@@ -179,7 +179,7 @@ def _is_met(setting: Setting, current: Any) -> bool:
 
 
 def lookup(value: Any, path: JsonPath) -> Any:
-    """What is at the path, or MISSING."""
+    """Returns the value at the path, or MISSING."""
     for step in path:
         if isinstance(step, NamedMember):
             members = value if isinstance(value, list) else []
@@ -192,7 +192,7 @@ def lookup(value: Any, path: JsonPath) -> Any:
     return value
 
 
-def spelled(path: JsonPath) -> str:
+def format_path(path: JsonPath) -> str:
     return ".".join(step.name if isinstance(step, NamedMember) else step for step in path)
 
 
@@ -200,7 +200,7 @@ def _names(path: JsonPath) -> tuple[str, ...]:
     return tuple(step for step in path if isinstance(step, str))
 
 
-def _merged(value: Any, path: JsonPath, new: Any) -> Any:
+def _merge(value: Any, path: JsonPath, new: Any) -> Any:
     if not path:
         return new
     step, rest = path[0], path[1:]
@@ -208,7 +208,7 @@ def _merged(value: Any, path: JsonPath, new: Any) -> Any:
         if not isinstance(value, list):
             raise BrokenFile("the file is no list")
         others = [one for one in value if not (isinstance(one, dict) and one.get("name") == step.name)]
-        return [*others, _merged({}, rest, new)]
+        return [*others, _merge({}, rest, new)]
     if not isinstance(value, dict):
         raise BrokenFile(f"{step} cannot be set, because what it belongs to is no table")
-    return {**value, step: _merged(value.get(step, {}), rest, new)}
+    return {**value, step: _merge(value.get(step, {}), rest, new)}

@@ -1,4 +1,4 @@
-"""What a client has to be told about the gateway: its address, its key, and what is known of its models."""
+"""What a client needs to know of the gateway: its address, its key, and the facts about its models."""
 
 import os
 import shlex
@@ -24,14 +24,14 @@ NO_KEY: Final = "no-key"
 USUAL_WINDOW: Final = 128_000
 """What a client that wants a number is told of a model whose window nobody knows."""
 CODEX_VERSION: Final = "0.169.0"
-_PATIENCE: Final = 10.0
+_TIMEOUT: Final = 10.0
 _UNKNOWN_TARGET: Final = "PROVIDER/MODEL"
 _LARGEST_ANSWER: Final = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayModel:
-    """What the gateway knows of a model; None is unknown."""
+    """The facts that the gateway has about a model; None is unknown."""
 
     id: str
     context_window: int | None = None
@@ -42,13 +42,13 @@ class GatewayModel:
     """Its provider, and what it is called there."""
 
     def output_in(self, window: int) -> int:
-        """How long an answer may be in a window of this size; a guess where nobody knows."""
+        """Returns the limit of an answer in a window of this size; guesses it if it is unknown."""
         return self.output_limit or min(window // 4, 32_000)
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayInfo:
-    """A gateway as clients are told of it; its first model is the one to use."""
+    """What a client needs to know of a gateway; the first model is the one to use."""
 
     url: str
     """With `/v1` at its end."""
@@ -74,7 +74,7 @@ class GatewayInfo:
 
 
 def address(given: str | None) -> str:
-    """The gateway's address as an option or the environment says it, with `/v1`."""
+    """Returns the gateway's address from the option or the environment, with `/v1`."""
     url = (given or os.environ.get("ANTIPHON_BASE_URL") or DEFAULT_URL).strip().rstrip("/")
     if (parts := _parts(url)) is None:
         raise CommandFailed(
@@ -86,7 +86,7 @@ def address(given: str | None) -> str:
 
 
 def _parts(url: str) -> SplitResult | None:
-    """The parts of an address that a gateway can have."""
+    """Parses the address of a gateway; returns None if it cannot be one."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018  (it is checked when it is asked for)
@@ -97,12 +97,12 @@ def _parts(url: str) -> SplitResult | None:
 
 
 def ask(url: str, wanted: list[str]) -> GatewayInfo:
-    """Asks the gateway for its models. Without a gateway, the models that are named are all that is known."""
+    """Asks the gateway for its models. If no gateway answers, only the named models are known."""
     import httpx
 
     headers = {"Authorization": f"Bearer {key() or NO_KEY}"}
     try:
-        with _client(_PATIENCE, headers) as http:
+        with _client(_TIMEOUT, headers) as http:
             listed = _json_object(http.get(f"{url}/models"), url, "data")["data"]
             ids = {one["id"] for one in listed}
             unlisted = {name: _ask_for(http, url, name) for name in wanted if name not in ids}
@@ -131,7 +131,7 @@ def ask(url: str, wanted: list[str]) -> GatewayInfo:
 
 
 def _ask_for(http: "httpx.Client", url: str, name: str) -> GatewayModel:
-    """Asks for a model that is not listed, as a pattern stands for many; one that is not there is refused."""
+    """Asks for a model that the list lacks, because a pattern may serve it; refuses an unknown one."""
     answer = http.get(f"{url}/models/{quote(name, safe='/')}")
     if answer.status_code == 404:
         said = _error_message(answer)
@@ -148,7 +148,7 @@ def _error_message(answer: "httpx.Response") -> str:
 
 
 def is_up(url: str) -> bool:
-    """Does a gateway answer there?"""
+    """Returns whether a gateway answers at the address."""
     import httpx
 
     try:
@@ -176,7 +176,7 @@ def key_file() -> Path:
 
 
 def key() -> str:
-    """`ANTIPHON_API_KEY`, else what `antiphon token --save` has kept; empty if there is neither."""
+    """Returns `ANTIPHON_API_KEY`, else the key that `antiphon token --save` stored, else an empty text."""
     if text := os.environ.get("ANTIPHON_API_KEY", "").strip():
         return text
     file = key_file()
@@ -193,7 +193,7 @@ def key() -> str:
 
 
 def token_command() -> list[str]:
-    """The command that prints the key, as a client can start it from any folder."""
+    """Returns the command that prints the key, in a form that a client can start from any folder."""
     started = os.path.abspath(sys.argv[0])
     if found := shutil.which("antiphon"):
         is_same = os.path.realpath(found) == os.path.realpath(started)
@@ -221,7 +221,7 @@ def _model(listed: dict[str, Any]) -> GatewayModel:
 
 
 def _json_object(answer: "httpx.Response", url: str, field: str) -> dict[str, Any]:
-    """What a gateway answers with, which has this field."""
+    """Returns the JSON object of a gateway's answer, or fails if it lacks this field."""
     if answer.status_code in (401, 403):
         raise CommandFailed(
             f"antiphon: the gateway on {url} wants a key: set ANTIPHON_API_KEY, "

@@ -1,4 +1,4 @@
-"""Edits JSON with comments as text: what is not changed keeps its every byte, comments and order included."""
+"""Edits JSON with comments as text: unchanged parts keep every byte, comments and order included."""
 
 import json
 import re
@@ -16,11 +16,11 @@ _INDENT: Final = re.compile(r"\n([ \t]+)\S")
 
 
 class BrokenFile(Exception):
-    """The text is not what it should be, and where."""
+    """The text cannot be parsed; the message says where."""
 
 
 class NamedMember(NamedTuple):
-    """The step into a list: the object in it whose `name` is this."""
+    """A step of a path into a list: the object in it that has this `name`."""
 
     name: str
 
@@ -42,7 +42,7 @@ class _Node:
     is_list: bool = False
 
     def child(self, step: JsonStep) -> int | None:
-        """The number of the member that a step leads to."""
+        """Returns the index of the member that a step leads to."""
         if isinstance(step, NamedMember):
             for number, node in enumerate(self.children):
                 if self.is_list and isinstance(node.value, dict) and node.value.get("name") == step.name:
@@ -63,12 +63,12 @@ class _Parser:
         node = self._value(0)
         self._skip()
         if self.at < len(self.text):
-            raise self._broken("there is more after the end")
+            raise self._error("there is more after the end")
         return node
 
     def _value(self, depth: int) -> _Node:
         if depth > 200:
-            raise self._broken("it is nested too deep")
+            raise self._error("it is nested too deep")
         node = _Node(self.at)
         opening = self.text[self.at : self.at + 1]
         if opening in ("{", "["):
@@ -77,10 +77,10 @@ class _Parser:
             try:
                 node.value = json.loads(found[0])
             except ValueError:
-                raise self._broken("what stands here is no value") from None
+                raise self._error("what stands here is no value") from None
             self.at = found.end()
         else:
-            raise self._broken("a value was expected")
+            raise self._error("a value was expected")
         node.end = self.at
         return node
 
@@ -106,50 +106,50 @@ class _Parser:
             if self.text[self.at : self.at + 1] == ",":
                 self.at += 1
             elif self.text[self.at : self.at + 1] != closing:
-                raise self._broken(f"',' or '{closing}' was expected")
+                raise self._error(f"',' or '{closing}' was expected")
 
     def _name(self) -> str:
         found = _STRING.match(self.text, self.at)
         if found is None:
-            raise self._broken("a name in double quotes was expected")
+            raise self._error("a name in double quotes was expected")
         self.at = found.end()
         self._skip()
         if self.text[self.at : self.at + 1] != ":":
-            raise self._broken("':' was expected")
+            raise self._error("':' was expected")
         self.at += 1
         self._skip()
         try:
             name: str = json.loads(found[0])
         except ValueError:
-            raise self._broken("what stands here is no name") from None
+            raise self._error("what stands here is no name") from None
         return name
 
     def _skip(self) -> None:
         found = _SPACE.match(self.text, self.at)
         self.at = found.end() if found else self.at
 
-    def _broken(self, why: str) -> BrokenFile:
+    def _error(self, why: str) -> BrokenFile:
         return BrokenFile(f"line {self.text.count(chr(10), 0, self.at) + 1}: {why}")
 
 
 def parse(text: str) -> Any:
-    """The value of the text; an empty text is None."""
+    """Parses the text; returns None for an empty one."""
     return _Parser(text).document().value if text.strip() else None
 
 
 def source(text: str, path: JsonPath) -> str | None:
-    """The text of the value at a path, as it is written there; None if there is none."""
+    """Returns the source text of the value at a path, or None."""
     node, rest = _walk(text, path)
     return text[node.start : node.end] if not rest else None
 
 
 def depth_of(text: str, path: JsonPath) -> int:
-    """How many steps of a path lead somewhere."""
+    """Counts the steps of a path that exist in the text."""
     return len(path) - len(_walk(text, path)[1])
 
 
 def scalars(text: str) -> Iterator[FileScalar]:
-    """Every value that is no object and no list, also those of a name that is there twice."""
+    """Returns every value that is no object and no list, also both values of a duplicate name."""
     yield from _scalars(_Parser(text).document(), ())
 
 
@@ -164,18 +164,18 @@ def _scalars(node: _Node, names: tuple[str, ...]) -> Iterator[FileScalar]:
 
 
 def comments(text: str) -> Iterator[TextRange]:
-    """Where the comments are, in a text that can be parsed."""
+    """Returns the places of the comments in a valid text."""
     return (found.span() for found in _COMMENT.finditer(text) if found[1])
 
 
 def span(text: str, path: JsonPath) -> TextRange | None:
-    """Where the value at a path is written."""
+    """Returns the place of the value at a path."""
     node, rest = _walk(text, path)
     return None if rest else (node.start, node.end)
 
 
 def put(text: str, path: JsonPath, value: str) -> str:
-    """The text with a value, itself written as JSON, at a path: in place of one, else at the end."""
+    """Puts a value, given as JSON text, at a path: in place of the old one, else at the end."""
     node, rest = _walk(text, path)
     if not rest:
         return text[: node.start] + value + text[node.end :]
@@ -207,7 +207,7 @@ def put(text: str, path: JsonPath, value: str) -> str:
 
 
 def remove(text: str, path: JsonPath) -> str:
-    """The text without the member at a path, and without the comma and the line that it took."""
+    """Removes the member at a path with its comma and its line."""
     node, rest = _walk(text, path[:-1])
     number = None if rest else node.child(path[-1])
     if number is None:
@@ -229,14 +229,14 @@ def remove(text: str, path: JsonPath) -> str:
     return text[:previous] + _without_comma(text[previous : len(before)]) + text[end:]
 
 
-def rendered(value: Any, text: str) -> str:
-    """A value as JSON, in the indentation that the text has; lines begin as those of the first level."""
+def to_json(value: Any, text: str) -> str:
+    """Writes a value as JSON with the indentation of the text, for the first level."""
     unit, newline = _style(text)
     return json.dumps(value, indent=unit, ensure_ascii=False).replace("\n", newline)
 
 
 def _walk(text: str, path: JsonPath) -> tuple[_Node, list[JsonStep]]:
-    """The node as deep along the path as there is one, and what is left of the path."""
+    """Returns the deepest existing node on the path, and the rest of the path."""
     node = _Parser(text).document()
     for number, step in enumerate(path):
         found = node.child(step)
@@ -265,7 +265,7 @@ def _has_comma(tail: str) -> bool:
 
 
 def _without_comma(text: str) -> str:
-    """The same without its first comma that stands in no comment."""
+    """Removes the first comma that is outside of comments."""
     at = 0
     while at < len(text):
         found = _SPACE.match(text, at)

@@ -1,4 +1,4 @@
-"""The diff of a client's file, in which no secret of the file is to be read, on neither side."""
+"""Makes the diff of a client's file and masks the secrets on both sides."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ TextRange = tuple[int, int]
 
 
 class FileScalar(NamedTuple):
-    """A value that is no list and no table, with the names that lead to it and its place in the text."""
+    """A value that is no list and no table, with the names on its path and its place in the text."""
 
     names: tuple[str, ...]
     value: Any
@@ -33,7 +33,7 @@ class FileScalar(NamedTuple):
 
 
 class DiffSide(NamedTuple):
-    """A text with what its reader found in it; what is in `own` is the program's, and may be shown."""
+    """A text with its parsed values and comments; values in `own` belong to the program, and may be shown."""
 
     text: str
     scalars: list[FileScalar]
@@ -42,7 +42,7 @@ class DiffSide(NamedTuple):
 
 
 def masked_diff(name: str, before: DiffSide, after: DiffSide, key: str = "") -> str:
-    """The lines that differ, and one around them. `key` is one that the program writes, and secret too."""
+    """Returns the lines that differ, with one line around them; masks `key` too, which the program writes."""
     olds, news = _masked_lines(before, key), _masked_lines(after, key)
     real = SequenceMatcher(None, _lines(before.text), _lines(after.text))
     lines = [f"--- {name}", f"+++ {name}"]
@@ -90,7 +90,7 @@ def _secret_spans(side: DiffSide, key: str) -> Iterator[TextRange]:
 
 
 def _comment_blocks(side: DiffSide) -> Iterator[TextRange]:
-    """The comments of a side; those that only blanks stand between are one block."""
+    """Returns the comments of a side; comments with only blanks between them are one block."""
     start = end = -1
     for one in side.comments:
         if start >= 0 and side.text[end : one[0]].isspace():
@@ -104,7 +104,7 @@ def _comment_blocks(side: DiffSide) -> Iterator[TextRange]:
 
 
 def _is_secret(one: FileScalar) -> bool:
-    """Is it told by its name, or by its look? How many tokens there may be is no secret."""
+    """Returns whether the name or the look of a value marks it as a secret; a limit of tokens is none."""
     if isinstance(one.value, bool) or not isinstance(one.value, str | int | float) or one.value == "":
         return False
     text = str(one.value)
@@ -116,7 +116,7 @@ def _is_secret(one: FileScalar) -> bool:
 
 
 def leaves(names: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """What is in a value, each with the names that lead to it; what follows `--api-key` is called that."""
+    """Returns the scalars in a value with the names on their paths; `--api-key` names the word after it."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from leaves((*names, str(name)), inner)
@@ -128,7 +128,7 @@ def leaves(names: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...]
 
 
 def flags(values: Iterable[Any]) -> Iterator[tuple[str, ...]]:
-    """For each member of a list the option of a command line that stands before it, if one does."""
+    """Returns for each member of a list the command-line option before it, if there is one."""
     before: Any = None
     for value in values:
         yield (before,) if isinstance(before, str) and before.startswith("-") else ()
@@ -141,7 +141,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _range(start: int, end: int) -> str:
-    """A range of lines, as a diff writes it."""
+    """Formats a range of lines as a diff does."""
     length = end - start
     first = start + 1 if length else start
     return f"{first}" if length == 1 else f"{first},{length}"

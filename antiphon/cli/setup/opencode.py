@@ -48,7 +48,7 @@ def notes(gateway: GatewayInfo, options: SetupOptions) -> list[str]:
 
 
 def _key() -> str:
-    """Where opencode finds the key; a reference to nothing would make it take another vendor's."""
+    """Returns where opencode finds the key; without a place it would use the key of another vendor."""
     if os.environ.get("ANTIPHON_API_KEY"):
         return "{env:ANTIPHON_API_KEY}"
     return f"{{file:{key_file()}}}" if key_file().exists() else NO_KEY

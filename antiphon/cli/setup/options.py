@@ -1,4 +1,4 @@
-"""What the user of `antiphon setup` chose, and where users keep their settings."""
+"""The options of `antiphon setup`, and the folders of clients."""
 
 import os
 from dataclasses import dataclass
@@ -18,6 +18,6 @@ class SetupOptions:
 
 
 def home(variable: str, *usual: str) -> Path:
-    """A client's folder: where its variable says, else at its usual place in the home folder."""
+    """Returns the folder of a client: the value of its variable, else the usual place in the home folder."""
     named = os.environ.get(variable, "")
     return Path(named) if named else Path.home().joinpath(*usual)

@@ -38,7 +38,7 @@ class _Finding:
 
 
 def prove(name: str, client: FileClient, url: str, models: list[str]) -> int:
-    """Drives the client, prints what was seen, and gives the exit code."""
+    """Drives the client, prints the observations, and returns the exit code."""
     if not client.package:
         raise CommandFailed(f"antiphon: {client.title} has a window, and cannot be driven from here", MISTAKE)
     program = shutil.which(name)
@@ -71,7 +71,7 @@ def prove(name: str, client: FileClient, url: str, models: list[str]) -> int:
 
 
 def run_proof(driver: Driver, relay: Relay) -> Iterator[_Finding]:
-    """One tool call, one file edit, one continued turn, one compaction."""
+    """Makes the client run one tool call, one file edit, one continued turn and one compaction."""
     file = driver.work / FILE
     said = driver.first(FIRST)
     turns = relay.turns()

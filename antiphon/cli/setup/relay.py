@@ -1,4 +1,4 @@
-"""Stands between a client and the gateway, hands everything on, and keeps what passed."""
+"""A proxy between a client and the gateway that records their requests."""
 
 import json
 import re
@@ -31,11 +31,11 @@ class RelayedRequest:
         return self.path.partition("?")[0].endswith(_TURNS)
 
     def calls(self) -> set[str]:
-        """The ids of the calls whose results the client sent."""
+        """Returns the ids of the calls whose results the client sent."""
         return set(_CALLS.findall(self.request))
 
     def failure(self) -> str:
-        """What the gateway said, where it refused or failed; empty if it answered."""
+        """Returns the error message of the gateway, or an empty text if it answered."""
         if self.code >= 400:
             return f"{self.code} {_message(self.answer)}"
         failed = re.search(r'"type":\s*"(?:response\.failed|error)".*', self.answer)
@@ -43,7 +43,7 @@ class RelayedRequest:
 
 
 class Relay:
-    """What passed, in order; requests that are under way are in it too."""
+    """The recorded requests in order, including the running ones."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -55,7 +55,7 @@ class Relay:
 
 @contextmanager
 def relay_to(gateway: str) -> Iterator[Relay]:
-    """A relay on a free port of this machine, for the gateway at an address without `/v1`."""
+    """Runs a relay on a free port of this machine, for the gateway at an address without `/v1`."""
     # Threads share it: above a limit it would close an idle connection that another was just given.
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=None)
     http = httpx.Client(timeout=httpx.Timeout(10.0, read=None), trust_env=False, limits=limits)
@@ -131,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def answer_objects(answer: str) -> Iterator[dict[str, Any]]:
-    """A whole answer, or each event of a stream; of one that holds a response, the response."""
+    """Returns the object of a whole answer, or of each event of a stream: its response if it has one."""
     for line in answer.splitlines():
         try:
             value = json.loads(line.removeprefix("data:"))

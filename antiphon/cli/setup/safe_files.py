@@ -21,7 +21,7 @@ _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW"
 def read_regular_file(file: Path, max_bytes: int = MAX_BYTES) -> bytes:
     """Reads a regular file of a limited size; `OSError` says why a file cannot be read.
 
-    It never waits: opening a pipe that nobody writes to would.
+    It never waits, which opening a pipe without a writer would.
     """
     with open(os.open(file, _READ), "rb") as opened:
         if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
@@ -33,7 +33,7 @@ def read_regular_file(file: Path, max_bytes: int = MAX_BYTES) -> bytes:
 
 
 def check_size(text: str) -> str:
-    """Says what of a text would take too long to edit; empty when it is small enough."""
+    """Returns why a text would take too long to edit, or an empty text if it is small enough."""
     if max(map(text.count, "\n\r,")) > MAX_PARTS:
         return f"it has more than {MAX_PARTS:,} lines or values"
     if any(line.count(".") > MAX_DOTS for line in text.split("\n")):
@@ -44,7 +44,7 @@ def check_size(text: str) -> str:
 def write_whole_file(file: Path, data: bytes, mode: int) -> None:
     """Writes a file whole or not at all. A file that was there keeps its owner; a new one gets its folder's.
 
-    The data goes into a new file beside it first, under a name that nobody can guess: a link that was
+    The data goes into a new file beside it first, under an unguessable name: a link that was
     prepared there would lead the data elsewhere.
     """
     is_kept = file.exists()
@@ -73,7 +73,7 @@ def make_folders(folder: Path, mode: int = 0o777) -> None:
 
 
 def _owner_of(path: Path) -> tuple[int, int] | None:
-    """The user and the group that a path belongs to, on systems that know such."""
+    """Returns the user and the group that own a path, on systems that have them."""
     if not hasattr(os, "fchown"):
         return None
     found = path.stat()

@@ -1,4 +1,4 @@
-"""Clients whose settings no other program should write: the steps for their users, all filled in."""
+"""The filled-in steps for users of clients whose settings no other program should write."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ def zed(gateway: GatewayInfo) -> str:
     return f"""\
 1. In Zed, run the command `zed: open settings file` and merge this into what is there:
 
-{_indented(json.dumps(provider, indent=2))}
+{_indent(json.dumps(provider, indent=2))}
 
 2. Zed reads the key of a provider from a variable that is named after it. Start it from a shell:
 
@@ -43,7 +43,7 @@ def goose(gateway: GatewayInfo) -> str:
     return f"""\
 1. Put these lines into ~/.config/goose/config.yaml, in place of those with the same names:
 
-{_indented(chr(10).join(lines))}
+{_indent(chr(10).join(lines))}
 
 2. goose takes no key from that file. Start it with the gateway's key in its variable:
 
@@ -84,7 +84,7 @@ def continue_(gateway: GatewayInfo) -> str:
     return f"""\
 1. Put this under `models:` in ~/.continue/config.yaml:
 
-{_indented(chr(10).join(lines))}
+{_indent(chr(10).join(lines))}
 
 2. The key comes from ~/.continue/.env, which is yours alone:
 
@@ -109,5 +109,5 @@ def _zed_model(model: GatewayModel) -> dict[str, Any]:
     return told if model.output_limit is None else {**told, "max_output_tokens": model.output_limit}
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines())

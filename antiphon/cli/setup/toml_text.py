@@ -1,4 +1,4 @@
-"""Edits TOML as text: what is not changed keeps its every byte, comments and order included."""
+"""Edits TOML as text: unchanged parts keep every byte, comments and order included."""
 
 import tomllib
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def source(text: str, path: _Path) -> str | None:
-    """The text of the value at a path that one statement gives; of a table, an empty one."""
+    """Returns the source text of the value at a path, or an empty text for a table."""
     if (one := _find(text, path)) is not None:
         return "" if one.is_table else text[one.value_start : one.value_end]
     return None
 
 
 def scalars(text: str) -> Iterator[FileScalar]:
-    """Every value that is no table and no list, at the place of the statement that it belongs to."""
+    """Returns every value that is no table and no list, with the place of its statement."""
     for one in TomlScan(text).statements:
         if not one.is_table:
             value = tomllib.loads(f"value = {text[one.value_start : one.value_end]}")["value"]
@@ -41,18 +41,18 @@ def scalars(text: str) -> Iterator[FileScalar]:
 
 
 def comments(text: str) -> Iterator[TextRange]:
-    """Where the comments are, in a text that can be parsed."""
+    """Returns the places of the comments in a valid text."""
     return iter(TomlScan(text).comments)
 
 
 def spans(text: str, path: _Path) -> Iterator[TextRange]:
-    """Where the values are written that are at a path or below it."""
+    """Returns the places of the values at a path or below it."""
     inside = (one for one in TomlScan(text).statements if one.path[: len(path)] == path)
     return ((one.value_start, one.value_end) for one in inside)
 
 
 def put(text: str, path: _Path, value: str, note: str = "") -> str:
-    """The text with a value, itself written as TOML, at a path; `note` is a comment for what is new.
+    """Puts a value, given as TOML text, at a path; `note` is a comment for a new value.
 
     What is new at the top goes after the last key there, what is in a table to the end of that table, and a
     table that is new to the end of the file.
@@ -73,7 +73,7 @@ def put(text: str, path: _Path, value: str, note: str = "") -> str:
 
 
 def put_table(text: str, path: _Path, values: dict[str, str], note: str) -> str:
-    """The text with a table at its end."""
+    """Adds a table at the end of the text."""
     newline = newline_of(text)
     lines = [note, f"[{spell(path)}]", *(f"{spell((key,))} = {value}" for key, value in values.items())]
     before = text if not text or text.endswith("\n") else text + newline
@@ -82,7 +82,7 @@ def put_table(text: str, path: _Path, values: dict[str, str], note: str) -> str:
 
 
 def remove(text: str, path: _Path, note: str) -> str:
-    """The text without a key, or without a table and what is in it; the note above goes with it."""
+    """Removes a key, or a table with its contents, and the note above it."""
     one = _find(text, path)
     if one is None:
         return text
@@ -99,7 +99,7 @@ def remove(text: str, path: _Path, note: str) -> str:
 
 
 def _belonging(text: str, one: Statement, note: str) -> list[Statement]:
-    """A table with all that is in it; a key with its table, if that was written for this key alone."""
+    """Returns a table with its contents, or a key with its table if that was written for this key alone."""
     every = TomlScan(text).statements
     if one.is_table:
         rest = every[every.index(one) + 1 :]

@@ -1,1 +1,1 @@
-"""Markdown that grows: text in, lines for a terminal out, and what is finished is laid out once."""
+"""Lays out growing Markdown as lines for a terminal, each finished part only once."""

@@ -1,4 +1,4 @@
-"""Code with its syntax in colour: a line at a time while it comes, and once more as a whole."""
+"""Highlights code: line by line while it arrives, and once more as a whole."""
 
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -7,7 +7,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from antiphon.tui.figures import shortened
+from antiphon.tui.figures import shorten
 from antiphon.tui.markdown.spans import Line, Span, chop, pad
 from antiphon.tui.palette import Palette
 
@@ -20,7 +20,7 @@ _GROUP = 200
 
 
 class CodeBlock:
-    """A block of code at one width."""
+    """Draws a block of code at one width."""
 
     def __init__(self, language: str, palette: Palette, width: int, mark: str = "") -> None:
         self._language = language
@@ -30,9 +30,9 @@ class CodeBlock:
         self._lexer = _lexer(language)
 
     def head(self) -> list[Line]:
-        """The line above the code: its language, and with a mark where to click for a copy."""
+        """Draws the line above the code: its language, and the mark to click for a copy."""
         palette = self._palette
-        name = shortened(self._language, self._width - 9) or "code"
+        name = shorten(self._language, self._width - 9) or "code"
         if not self._mark:
             return [pad([Segment(f"  {name}", palette.code_dim)], self._width, palette.code_dim)]
         room = max(1, self._width - len(name) - 8)
@@ -40,24 +40,24 @@ class CodeBlock:
         return [[Segment(f"  {name}{' ' * room}", palette.code_dim), Segment("copy  ", link)]]
 
     def lines(self, lines: list[str]) -> list[Line]:
-        """Some lines of the block, in colour."""
+        """Draws some lines of the block, highlighted."""
         if not lines:
             return []
-        return self._drawn(
-            _coloured("\n".join(lines), self._lexer, self._palette, self._palette.code)[: len(lines)]
+        return self._draw(
+            _highlight("\n".join(lines), self._lexer, self._palette, self._palette.code)[: len(lines)]
         )
 
-    def unfinished(self, line: str) -> list[Line]:
-        """The line that is being written."""
-        return self._drawn([[(line, self._palette.code)]])
+    def draw_open_line(self, line: str) -> list[Line]:
+        """Draws the line that is still growing."""
+        return self._draw([[(line, self._palette.code)]])
 
     def whole(self, lines: list[str]) -> list[Line]:
-        """All lines; one that belongs to a string over several lines has its colour only here."""
+        """Draws all lines; only here strings over several lines get their colour."""
         if sum(map(len, lines)) <= _WHOLE:
             return self.lines(lines)
         return [drawn for at in range(0, len(lines), _GROUP) for drawn in self.lines(lines[at : at + _GROUP])]
 
-    def _drawn(self, lines: list[list[Span]]) -> list[Line]:
+    def _draw(self, lines: list[list[Span]]) -> list[Line]:
         base = self._palette.code
         inner = self._width - 4
         return [
@@ -67,17 +67,17 @@ class CodeBlock:
         ]
 
 
-def coloured(text: str, language: str, palette: Palette) -> Text:
-    """Code on the plain background, for other widgets."""
+def highlight(text: str, language: str, palette: Palette) -> Text:
+    """Highlights code on the plain background, for other widgets."""
     found = Text()
-    for n, line in enumerate(_coloured(text, _lexer(language), palette, palette.text)):
+    for n, line in enumerate(_highlight(text, _lexer(language), palette, palette.text)):
         found.append("\n" if n else "")
         for piece, style in line:
             found.append(piece, style)
     return found
 
 
-def _coloured(text: str, lexer: "Lexer | None", palette: Palette, base: Style) -> list[list[Span]]:
+def _highlight(text: str, lexer: "Lexer | None", palette: Palette, base: Style) -> list[list[Span]]:
     if lexer is None:
         return [[(line, base)] for line in text.split("\n")]
     lines: list[list[Span]] = [[]]

@@ -1,10 +1,10 @@
-"""A text in Markdown as lines, kept up to date while the text grows."""
+"""Keeps the lines of a growing Markdown text up to date."""
 
 from time import perf_counter
 
 from antiphon.tui.markdown import tables
 from antiphon.tui.markdown.code import CodeBlock
-from antiphon.tui.markdown.layout import Layout, mended
+from antiphon.tui.markdown.layout import Layout, close_markup
 from antiphon.tui.markdown.source import MarkdownSource, Piece
 from antiphon.tui.markdown.spans import Line
 from antiphon.tui.palette import DARK, Palette
@@ -13,7 +13,7 @@ from antiphon.tui.palette import DARK, Palette
 class MarkdownDocument:
     """`feed` it, then ask for its `lines`; the list that comes back is the same one, brought up to date.
 
-    What is finished is laid out once. An open block of code and an open table grow by lines.
+    Each finished part is laid out once. An open block of code and an open table grow by lines.
     """
 
     def __init__(self, *, can_copy: bool = True) -> None:
@@ -37,24 +37,24 @@ class MarkdownDocument:
 
     @property
     def blocks(self) -> list[str]:
-        """The code of every fenced block."""
+        """Returns the code of every fenced block."""
         return [piece.text for piece in self._source.pieces if piece.kind == "fence"]
 
     def forget(self) -> None:
-        """Drop what was laid out; it is made again when it is asked for."""
+        """Drops the lines; the next call of `lines` lays them out again."""
         self._shape = None
         self._lines = []
 
     def lines(self, width: int, palette: Palette, until: float = float("inf")) -> tuple[list[Line], bool]:
-        """The lines, and whether that is all: laying out stops when the clock passes `until`."""
-        count = self.finished(width, palette, until)
+        """Returns the lines, and whether they are complete: layout stops when the clock passes `until`."""
+        count = self.lay_out_finished(width, palette, until)
         if count is None:
             return self._lines, False
         self._draw_open(Layout(width, palette))
         return self._lines, True
 
-    def finished(self, width: int, palette: Palette, until: float = float("inf")) -> int | None:
-        """Lays out what cannot change any more: how many of the `lines` that are; None when time ran out."""
+    def lay_out_finished(self, width: int, palette: Palette, until: float = float("inf")) -> int | None:
+        """Lays out the parts that can no longer change; returns their number of lines, None on a timeout."""
         if self._shape != (width, palette.name):
             self._shape = (width, palette.name)
             self._lines = []
@@ -75,14 +75,14 @@ class MarkdownDocument:
         return self._start
 
     def _mark(self) -> str:
-        """What a click on the next block of code says: the number of that block."""
+        """Returns the mark for clicks on the next block of code: its number."""
         return str(self._fences) if self._can_copy else ""
 
     def _gap(self, piece: Piece) -> bool:
         return self._start > 0 and not piece.joined
 
     def _put(self, lines: list[Line], gap: bool) -> None:
-        """Lines in the place of everything that is not finished."""
+        """Replaces the unfinished lines."""
         del self._lines[self._start :]
         if gap and lines:
             self._lines.append([])
@@ -91,14 +91,14 @@ class MarkdownDocument:
     def _draw_open(self, layout: Layout) -> None:
         piece, tail = self._source.open, self._source.tail
         if piece is None:
-            self._put(layout.text(mended(tail)) if tail.strip() else [], self._start > 0)
+            self._put(layout.text(close_markup(tail)) if tail.strip() else [], self._start > 0)
         elif piece.kind == "fence":
             self._grow(piece, CodeBlock(piece.language, layout.palette, layout.width, self._mark()), tail)
         elif piece.kind == "table" and len(piece.lines) > 1:
             self._grow_table(piece, layout, tail)
         else:
             text = "\n".join([*piece.lines, tail] if tail else piece.lines)
-            self._put(layout.text(mended(text)), self._gap(piece))
+            self._put(layout.text(close_markup(text)), self._gap(piece))
 
     def _grow(self, piece: Piece, block: CodeBlock, tail: str) -> None:
         if self._open_lines == 0:
@@ -110,7 +110,7 @@ class MarkdownDocument:
         self._fixed = len(self._lines)
         self._open_lines = len(piece.lines) + 1
         if tail.strip(" `~"):
-            self._lines += block.unfinished(tail)
+            self._lines += block.draw_open_line(tail)
 
     def _grow_table(self, piece: Piece, layout: Layout, tail: str) -> None:
         lines = [*piece.lines, tail] if "|" in tail.strip().strip("|") else piece.lines
@@ -138,7 +138,7 @@ class MarkdownDocument:
 
 
 def warm_up() -> None:
-    """Import what reads Markdown and colours code, so that the first answer does not wait for it."""
+    """Imports the Markdown parser and the highlighter, so that the first answer need not wait for them."""
     document = MarkdownDocument()
     document.feed("**a**\n\n```python\nb = 1\n```\n")
     document.lines(80, DARK)

@@ -1,4 +1,4 @@
-"""From a piece of Markdown to lines: markdown-it reads it, and this draws what it found."""
+"""Draws a piece of Markdown, parsed by markdown-it, as lines."""
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -25,7 +25,7 @@ _inline: dict[tuple[str, str], list[Span]] = {}  # cells of tables are measured 
 
 @lru_cache(maxsize=1)
 def _parser() -> "Callable[[str, bool], SyntaxTreeNode]":
-    """Reads blocks, or only words; imported after the first paint, so that the prompt is there sooner."""
+    """Makes a parser of blocks, or of inline text; imports it late, so that the prompt appears sooner."""
     from markdown_it import MarkdownIt
     from markdown_it.tree import SyntaxTreeNode
 
@@ -43,7 +43,7 @@ class Layout:
         self.palette = palette
 
     def piece(self, piece: Piece, mark: str = "") -> list[Line]:
-        """A whole piece."""
+        """Draws a whole piece."""
         match piece.kind:
             case "fence":
                 block = CodeBlock(piece.language, self.palette, self.width, mark)
@@ -57,7 +57,7 @@ class Layout:
         return self._blocks(_parser()(source, False).children, self.width, 0)
 
     def inline(self, source: str) -> list[Span]:
-        """Words with their emphasis, without line breaks of their own."""
+        """Draws inline text with its emphasis."""
         found = _inline.get((source, self.palette.name))
         if found is None:
             root = _parser()(source, True)
@@ -84,7 +84,7 @@ class Layout:
         palette = self.palette
         match node.type:
             case "heading":
-                style = palette.heading + palette.marked if node.tag in ("h1", "h2") else palette.heading
+                style = palette.heading + palette.mark if node.tag in ("h1", "h2") else palette.heading
                 return wrap(self._inside(node, style), width)
             case "paragraph":
                 return wrap(self._inside(node, palette.text), width)
@@ -92,7 +92,7 @@ class Layout:
                 return self._list(node, width, depth)
             case "blockquote":
                 inner = self._blocks(node.children, width - 2, depth)
-                return [[Segment("│ ", palette.marked), *line] for line in inner]
+                return [[Segment("│ ", palette.mark), *line] for line in inner]
             case "fence" | "code_block":
                 language = node.info.split()[0] if node.type == "fence" and node.info.strip() else ""
                 block = CodeBlock(language, palette, width)
@@ -112,13 +112,13 @@ class Layout:
         for item in node.children:
             mark = f"{number}. " if number is not None else f"{_BULLETS[depth % len(_BULLETS)]} "
             drawn = self._blocks(item.children, width - len(mark), depth + 1, gap=False) or [[]]
-            lines.append([Segment(mark, self.palette.marked), *drawn[0]])
+            lines.append([Segment(mark, self.palette.mark), *drawn[0]])
             lines += [[Segment(" " * len(mark), self.palette.text), *line] for line in drawn[1:]]
             number = number + 1 if number is not None else None
         return lines
 
     def _table(self, node: "SyntaxTreeNode", width: int) -> list[Line]:
-        """One inside of something else; those by themselves are drawn from their source."""
+        """Draws a nested table; top-level tables are drawn from their source."""
         rows: list[str] = []
         for part in node.children:
             for line in part.children:
@@ -175,16 +175,16 @@ class Layout:
         return [*words, *self._target(node, "href", "".join(text for text, _ in words))]
 
     def _target(self, node: "SyntaxTreeNode", name: str, words: str) -> list[Span]:
-        """The address behind words, which a terminal would hide."""
+        """Draws the address of a link, which a terminal would hide."""
         address = str(node.attrs.get(name, ""))
         if not address or address in (words, f"mailto:{words}") or address.startswith("data:"):
             return []
         return [(f" ({address})", self.palette.dim)]
 
 
-def mended(text: str) -> str:
-    """The text of a piece that is still being written, with what it has opened closed: it looks the same
-    before and after the closing mark comes."""
+def close_markup(text: str) -> str:
+    """Closes the open markup of a piece that is still growing, so that it looks the same
+    before and after the closing mark arrives."""
     for mark in ("`", "**", "~~"):
         if text.count(mark) % 2:
             text = text.removesuffix(mark) if text.endswith(mark) else text + mark

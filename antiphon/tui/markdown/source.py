@@ -1,7 +1,7 @@
-"""Cuts Markdown into pieces that can be laid out on their own, while it is still being written.
+"""Cuts growing Markdown into pieces that can be laid out on their own.
 
 A piece is a paragraph, a heading, one item of a list, a quotation, a table or a fenced block of code. Only
-the last piece can change, so that whoever shows them keeps the others as they are.
+the last piece can change, so the caller keeps the layout of the others.
 """
 
 import re
@@ -23,7 +23,7 @@ LONGEST = 4096
 
 @dataclass(slots=True)
 class Piece:
-    """Some lines that belong together."""
+    """A group of lines that are laid out together."""
 
     kind: _Kind
     lines: list[str] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Piece:
 
 
 class MarkdownSource:
-    """Feed it text as it comes; `pieces` has everything up to the last line end, `tail` the rest."""
+    """Takes text by `feed`; `pieces` has everything up to the last line end, `tail` the rest."""
 
     def __init__(self) -> None:
         self.pieces: list[Piece] = []
@@ -50,7 +50,7 @@ class MarkdownSource:
 
     @property
     def open(self) -> Piece | None:
-        """The piece that may still grow."""
+        """Returns the piece that may still grow."""
         return self.pieces[-1] if self.pieces and not self.pieces[-1].closed else None
 
     def feed(self, text: str) -> None:
@@ -61,7 +61,7 @@ class MarkdownSource:
             self._cut()
 
     def close(self) -> None:
-        """No more comes: the last line counts as a whole one."""
+        """Ends the text: the last line counts as a complete one."""
         tail, self.tail = self.tail, ""
         if tail:
             self._take(tail.expandtabs(4))
@@ -128,7 +128,7 @@ class MarkdownSource:
             self.pieces[-1].lines.append(line)
 
     def _cut(self) -> None:
-        """One line of a great length: what stands before its last gap goes into a piece of its own."""
+        """Cuts a very long line at its last gap, and makes the part before it a piece."""
         at = self.tail.rfind(" ", LONGEST // 2)
         at = at + 1 if at > 0 else len(self.tail)
         piece = self.open or self._begin("text")

@@ -1,4 +1,4 @@
-"""Styled text and how it is broken into lines of a width in terminal cells."""
+"""Breaks styled text into lines of a width in terminal cells."""
 
 import re
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ def width_of(line: Line) -> int:
 
 
 def wrap(spans: Iterable[Span], width: int) -> list[Line]:
-    """Lines no wider than this, broken at spaces, and inside of words that are too long."""
+    """Breaks text at spaces, and inside of words that are too long, into lines of this width."""
     wrapping = _Wrapping(max(width, 4))
     for text, style in spans:
         for piece in _WORDS.findall(text):
@@ -88,7 +88,7 @@ class _Wrapping:
 
 
 def chop(spans: Iterable[Span], width: int) -> list[Line]:
-    """Lines no wider than this, broken anywhere, with every space as it was: for code."""
+    """Breaks code into lines of this width, anywhere, and keeps every space."""
     width = max(width, 4)
     lines: list[Line] = [[]]
     used = 0
@@ -108,7 +108,7 @@ def chop(spans: Iterable[Span], width: int) -> list[Line]:
 
 
 def kept_lines(text: str, style: Style, width: int) -> list[Line]:
-    """Plain text with its own line breaks and indentation; lines that are too long are wrapped."""
+    """Keeps the line breaks and the indentation of plain text, and wraps lines that are too long."""
     lines: list[Line] = []
     for line in text.expandtabs(4).split("\n"):
         if cell_len(line) <= width:
@@ -121,6 +121,6 @@ def kept_lines(text: str, style: Style, width: int) -> list[Line]:
 
 
 def pad(line: Line, width: int, style: Style) -> Line:
-    """The line with spaces up to this width."""
+    """Pads the line with spaces to this width."""
     missing = width - width_of(line)
     return [*line, Segment(" " * missing, style)] if missing > 0 else line

@@ -1,4 +1,4 @@
-"""Tables of Markdown: columns as wide as they must be, cells that are broken where there is no room."""
+"""Lays out tables of Markdown: narrow columns, and wrapped cells where the room is short."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ def cells(line: str) -> list[str]:
 
 
 def columns(lines: Sequence[str], width: int, inline: _Inline) -> Columns:
-    """How wide each column is; the widest give way first where they do not fit."""
+    """Returns the widths of the columns; shrinks the widest first if they do not fit."""
     rows = [cells(line) for line in [lines[0], *lines[2 : 2 + MEASURED]]]
     count = max(1, len(rows[0]))
     widths = [3] * count
@@ -49,7 +49,7 @@ def columns(lines: Sequence[str], width: int, inline: _Inline) -> Columns:
 
 
 def row(line: str, shape: Columns, palette: Palette, inline: _Inline, *, head: bool = False) -> list[Line]:
-    """One row as as many lines as its highest cell needs."""
+    """Draws one row with as many lines as its highest cell needs."""
     given = cells(line)
     drawn: list[list[Line]] = []
     for n, width in enumerate(shape.widths):

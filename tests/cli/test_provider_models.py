@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.cli import connect
+from antiphon.cli import provider_models
 from antiphon.providers import discovery
 from antiphon.providers.discovery import LOCAL_SERVERS
 from tests.providers.fake_server import refusing_address
@@ -51,7 +51,7 @@ def test_one_that_fails_says_why_and_the_others_are_asked(run: Run, home: Path, 
 def test_one_that_never_answers_ends(
     run: Run, home: Path, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connect, "_PATIENCE", 0.0)
+    monkeypatch.setattr(provider_models, "_CONNECT_TIMEOUT", 0.0)
     (home / "antiphon.toml").write_text(upstream.toml)
     result = run("config", "check", "--connect")
     assert result.code == 1
