@@ -13,6 +13,7 @@ from antiphon.spec.errors import SpecError, invalid_param
 from antiphon.spec.items import Compaction, Item
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.spec.response import CompactResource, Response, Usage
+from antiphon.stream.answer_limit import MOST_DELTAS, AnswerRoom
 from antiphon.stream.composer import Composer
 from antiphon.wires.usage import tokens_in
 
@@ -31,7 +32,7 @@ async def start(engine: Engine, request: CompactRequest, state: RunState) -> Run
     turn.is_large = resolved.is_large
     resolved.items = turn.items = [*resolved.items, trigger()]
     empty = Response.new(ids.new_id(ids.RESPONSE), turn.model, now=0)
-    composer = Composer(empty, clock=engine.clock, room=turn.answer_limit)
+    composer = Composer(empty, clock=engine.clock, room=AnswerRoom(turn.answer_limit, MOST_DELTAS))
     assert state.target is not None
     asker: Asker
     if (usable := state.usable) is not None:

@@ -41,7 +41,7 @@ from antiphon.spec.response import Response
 from antiphon.spec.routing import RoutingDecision, hint_of
 from antiphon.store.base import Append, Context, Joining, NewResponse
 from antiphon.store.store import Store
-from antiphon.stream.answer_limit import MOST_DELTAS, TOO_LONG
+from antiphon.stream.answer_limit import MOST_DELTAS, TOO_LONG, AnswerRoom
 from antiphon.stream.client_calls import declared_tools
 from antiphon.stream.composer import Composer
 from antiphon.stream.dialects import solicited
@@ -271,8 +271,7 @@ class Engine:
             error_event=error_event,
             seal=Proofs(self.seal, provider, turn).sealed,
             receipts=turn.receipts if counted else (),
-            room=self.config.server.answer_limit,
-            deltas_left=MOST_DELTAS,
+            room=AnswerRoom(turn.answer_limit, MOST_DELTAS),
             limited=partial(turn.receipt, "gateway", "output", TOO_LONG, TRUNCATED),
         )
 

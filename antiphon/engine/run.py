@@ -63,6 +63,7 @@ class Run(Struct, eq=False, weakref=True):
     _end: End | None = None  # without one, no events are wanted
     _is_broken: bool = False  # the end has raised an exception
     _begun: bool = False  # the upstream has accepted, or the client has been told that there is a response
+    _is_open: bool = False  # the end is, and takes events as they are: nothing has to be done to them
     _patience_timer: asyncio.TimerHandle | None = None  # starts the response even if the upstream is silent
     _terminal: list[AnyEvent] = []  # waits until the response is stored
     _closing: list[AnyEvent] = []  # of a long answer: what comes before that, as long as the answer each
@@ -158,7 +159,16 @@ class Run(Struct, eq=False, weakref=True):
         except Exception:
             log.exception("request %s: the answer could not be composed", self.turn.request_id)
             events = composer.fail(INTERNAL)
-        has_room = end is None or self._put_events(end, events)
+        if end is None:
+            has_room = True
+        elif self._is_open and not composer.finished:
+            try:
+                return end.put(events) if events else True
+            except Exception:
+                self._is_broken = True
+                raise
+        else:
+            has_room = self._put_events(end, events)
         if composer.is_too_long:
             raise AnswerTooLong
         return has_room
@@ -233,6 +243,7 @@ class Run(Struct, eq=False, weakref=True):
                 self._begun = True
                 self._stop_waiting()
                 end.open()
+                self._is_open = self.checks is None or not self.checks.obfuscates
             if events and self.composer.finished:
                 self._terminal = [events.pop()]
                 if self.is_long:
@@ -256,7 +267,7 @@ class Run(Struct, eq=False, weakref=True):
     @property
     def said(self) -> int:
         """How many bytes the answer has."""
-        return self.turn.answer_limit - self.composer.room
+        return self.turn.answer_limit - self.composer.room.bytes
 
     @property
     def is_long(self) -> bool:

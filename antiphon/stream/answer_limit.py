@@ -1,5 +1,6 @@
 """How long one answer may be: what each delta counts, and what stops an answer that has reached its limit."""
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -29,6 +30,25 @@ _LOGPROB = 64
 
 class AnswerTooLong(Exception):
     """The answer has reached a limit: what makes it is to stop, and the response ends incomplete."""
+
+
+class AnswerRoom:
+    """How much more of an answer may be said, in bytes and in deltas.
+
+    No Struct: those are made faster, but this one is written to with every delta.
+    """
+
+    __slots__ = ("bytes", "deltas")
+
+    def __init__(self, bytes: int = sys.maxsize, deltas: int = sys.maxsize) -> None:
+        self.bytes = bytes
+        self.deltas = deltas
+
+    def take_deltas(self, count: int) -> None:
+        """Count so many deltas; once there are too many, there is no room for a byte."""
+        self.deltas -= count
+        if self.deltas < 0:
+            self.bytes, self.deltas = -1, 0
 
 
 def length_of(text: str) -> int:

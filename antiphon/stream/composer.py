@@ -4,11 +4,10 @@ This machine alone makes ids, indexes and sequence numbers. It keeps three promi
 order in which they opened, there is exactly one terminal event, and nothing follows it.
 """
 
-import sys
 from collections.abc import Callable, Sequence
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from antiphon.spec import events as ev
 from antiphon.spec import ids
@@ -16,33 +15,11 @@ from antiphon.spec.content import OutputText
 from antiphon.spec.errors import ErrorPayload, ResponseError
 from antiphon.spec.items import Phase, type_of
 from antiphon.spec.response import IncompleteDetails, Receipt, Response
+from antiphon.stream import deltas as d
 from antiphon.stream import lifecycle
-from antiphon.stream.answer_limit import CALL_SIZE, MOST_ITEMS, beginning_of, length_of, size_of
+from antiphon.stream.answer_limit import CALL_SIZE, MOST_ITEMS, AnswerRoom, beginning_of, length_of, size_of
 from antiphon.stream.client_calls import CALL_TYPES
-from antiphon.stream.deltas import (
-    CUTS,
-    INCOMPLETE,
-    AnnotationDelta,
-    AnyDelta,
-    CallDelta,
-    Failure,
-    Finish,
-    ItemDelta,
-    ItemEnd,
-    Key,
-    MessageStart,
-    PartEnd,
-    ReasoningDelta,
-    RefusalDelta,
-    SignatureDelta,
-    SummaryDelta,
-    TextDelta,
-    UsageDelta,
-    VendorDelta,
-    WholeItem,
-    Words,
-    WordsStart,
-)
+from antiphon.stream.deltas import AnyDelta, Failure, Finish, TextDelta, UsageDelta
 from antiphon.stream.open_items import (
     Emit,
     EventBuffer,
@@ -89,8 +66,8 @@ class Composer(Struct, eq=False, weakref=True):
     """Counted in the terminal response, for a reader that takes fields beyond the specification."""
     keeps_chunks: bool = False
     """A text without words is told, as a delta of the open text: its reader counts the upstream's chunks."""
-    room: int = sys.maxsize  # bytes that may still be said
-    deltas_left: int = sys.maxsize
+    room: AnswerRoom = field(default_factory=AnswerRoom)
+    """How much may still be said."""
     limited: Callable[[], None] | None = None
     """Called when the answer has reached its limit, before its end is told."""
 
@@ -124,35 +101,49 @@ class Composer(Struct, eq=False, weakref=True):
     def feed(self, deltas: Sequence[AnyDelta]) -> list[ev.AnyEvent]:
         """The events of a batch of deltas; the last one is terminal once `finished`.
 
-        Nearly every delta of every stream is text for the open part, so that case is handled in place,
-        with local names, and calls nothing but the event.
+        Nearly every delta of every stream is text for the open part. That is handled in place where it comes
+        alone, and in one step where many come together.
         """
-        message, buffer = self._text, self._buffer or self._event_buffer()
+        message, room = self._text, self.room
+        if message is not None and len(deltas) == 1 and type(delta := deltas[0]) is TextDelta:
+            text = delta.text
+            left = room.bytes - (len(text) if text.isascii() else length_of(text))
+            if text and left >= 0 and room.deltas and delta.logprobs is None:
+                room.bytes = left
+                room.deltas -= 1
+                message.chunks.append(text)
+                buffer = self._buffer or self._event_buffer()
+                number = buffer.number
+                buffer.number = number + 1
+                index, part = message.index, message.part_index
+                return [] if self.muted else [_text_event(number, message.id, index, part, text)]
+        buffer = self._buffer or self._event_buffer()
         if message is None and self.state != lifecycle.IN_PROGRESS and not self.finished:
             buffer.events = self.start()
-        left = self.deltas_left = self.deltas_left - len(deltas)
-        events, number, room = buffer.events, buffer.number, self.room if left >= 0 else -1
-        try:
-            for delta in deltas:
-                if message is not None and type(delta) is TextDelta and delta.logprobs is None:
-                    text = delta.text
-                    if (size := len(text) if text.isascii() else length_of(text)) <= room:
-                        if text or self.keeps_chunks:
-                            room -= size
-                            message.chunks.append(text)
-                            part = message.part_index
-                            events.append(_text_event(number, message.id, message.index, part, text))
-                            number += 1
-                        continue
-                if not self.finished:
-                    buffer.number, self.room = number, room
-                    self._apply(delta)
-                    number, room, message = buffer.number, self.room, self._text
-        except BaseException:
-            buffer.number = max(number, buffer.number)
-            raise
-        buffer.number, buffer.events, self.room = number, [], room
+        room.take_deltas(len(deltas))
+        if len(deltas) > 1:
+            deltas = self._add_texts(deltas, buffer)
+        for delta in deltas:
+            if not self.finished:
+                self._apply(delta)
+        events = buffer.take()
         return [] if self.muted else events
+
+    def _add_texts(self, deltas: Sequence[AnyDelta], buffer: EventBuffer) -> Sequence[AnyDelta]:
+        """Add the plain text that a batch begins with in one step; returns the deltas that are left.
+
+        Where a read of the upstream brings many tokens, a step for each would take most of the time.
+        """
+        if self._text is None and not self.finished and type(deltas[0]) is TextDelta:
+            self._apply(deltas[0])
+            deltas = deltas[1:]
+        message, texts = self._text, d.first_texts(deltas)
+        size = length_of("".join(texts))
+        if message is None or size > self.room.bytes:
+            return deltas
+        self.room.bytes -= size
+        message.texts(texts, buffer)
+        return deltas[len(texts) :]
 
     def fail(self, error: ErrorPayload) -> list[ev.AnyEvent]:
         return self.feed((Failure(error),))
@@ -194,11 +185,11 @@ class Composer(Struct, eq=False, weakref=True):
         output = [item.final or item.snapshot("in_progress") for item in self._items]
         return msgspec.structs.replace(self.response, output=output)
 
-    def item_id(self, key: Key) -> str:
+    def item_id(self, key: d.Key) -> str:
         """The id of the item that is open under this key; empty for one that the client does not see."""
         return "" if (opened := self._keys().whole.get(key)) is None else opened.id
 
-    def open_call(self, key: Key) -> OpenCall | None:
+    def open_call(self, key: d.Key) -> OpenCall | None:
         """The call that is told under this key now, once its name is known."""
         call = self._keyed.calls.get(key) if self._keyed is not None else None
         return call if isinstance(call, OpenCall) else None
@@ -206,10 +197,11 @@ class Composer(Struct, eq=False, weakref=True):
     # --- what was said ------------------------------------------------------------------------------------
 
     def _apply(self, delta: AnyDelta) -> None:
-        self.room -= (size := size_of(delta))
+        room = self.room
+        room.bytes -= (size := size_of(delta))
         # What every answer has is looked for first, by its class, which is quicker than a pattern.
-        if size and (self.room < 0 or len(self._items) > MOST_ITEMS):
-            self._end_at_limit(delta, self.room + size)
+        if size and (room.bytes < 0 or len(self._items) > MOST_ITEMS):
+            self._end_at_limit(delta, room.bytes + size)
         elif type(delta) is TextDelta:
             self._words_of_message(delta)
         elif type(delta) is UsageDelta:
@@ -233,43 +225,43 @@ class Composer(Struct, eq=False, weakref=True):
 
     def _say_more(self, delta: AnyDelta) -> None:
         match delta:
-            case ReasoningDelta(text):
+            case d.ReasoningDelta(text):
                 if text and self._visible("reasoning"):
                     self._reasoning().text(text)
-            case CallDelta():
+            case d.CallDelta():
                 self._call(delta)
-            case SummaryDelta(text, part):
+            case d.SummaryDelta(text, part):
                 if text and self._visible("reasoning"):
                     self._reasoning().summarise(text, part)
-            case RefusalDelta(text):
+            case d.RefusalDelta(text):
                 if text:
                     self._message().refusal(text)
-            case AnnotationDelta(annotation):
+            case d.AnnotationDelta(annotation):
                 self._message().annotate(annotation)
-            case SignatureDelta(encrypted_content):
+            case d.SignatureDelta(encrypted_content):
                 self._signature(encrypted_content)
-            case WordsStart():
+            case d.WordsStart():
                 self._start_words(delta)
-            case Words(key, text):
+            case d.Words(key, text):
                 if text and (words := (self._keyed or self._keys()).words.get(key)) is not None:
                     words.text(text)
-            case PartEnd(key):
+            case d.PartEnd(key):
                 if (ending := self._current if key is None else self._keys().words.get(key)) is not None:
                     ending.end_part()
-            case ItemEnd(key, status):
+            case d.ItemEnd(key, status):
                 self._item_end(key, status)
-            case MessageStart(phase):
+            case d.MessageStart(phase):
                 self._leave()
                 self._phase = phase
-            case ItemDelta(item, key):
+            case d.ItemDelta(item, key):
                 self._whole_item(item, key)
-            case VendorDelta():
+            case d.VendorDelta():
                 self._vendor_event(delta)
             case Failure(error):
                 self._fail(error)
 
     def _words_of_message(self, delta: TextDelta) -> None:
-        if delta.text:
+        if delta.text or (self.keeps_chunks and self._text is not None and delta.logprobs is None):
             self._message().text(delta.text, delta.logprobs)
         elif delta.logprobs and self._text is not None:
             self._text.held += delta.logprobs
@@ -294,7 +286,7 @@ class Composer(Struct, eq=False, weakref=True):
         self._open(reasoning)
         return reasoning
 
-    def _start_words(self, delta: WordsStart) -> None:
+    def _start_words(self, delta: d.WordsStart) -> None:
         if not self._visible(delta.kind):
             return
         self._leave()
@@ -315,7 +307,7 @@ class Composer(Struct, eq=False, weakref=True):
             current = self._reasoning()
         current.encrypted_content = self.seal(encrypted_content)
 
-    def _call(self, delta: CallDelta) -> None:
+    def _call(self, delta: d.CallDelta) -> None:
         keyed = self._keyed or self._keys()
         call = keyed.calls.get(delta.key)
         if call is None or is_another(call, delta):
@@ -323,7 +315,7 @@ class Composer(Struct, eq=False, weakref=True):
             if hidden := not self._visible(kind):
                 self._hide(kind)
             call = keyed.calls[delta.key] = UnnamedCall(delta.kind, hidden)
-            self.room -= CALL_SIZE
+            self.room.bytes -= CALL_SIZE
         if isinstance(call, OpenCall):
             if delta.arguments and not call.over:
                 call.arguments(delta.arguments)
@@ -335,7 +327,7 @@ class Composer(Struct, eq=False, weakref=True):
         if delta.name and not call.hidden:
             self._announce_call(delta.key, call, delta.name, keyed)
 
-    def _announce_call(self, key: Key, call: UnnamedCall, name: str, keyed: Keyed) -> None:
+    def _announce_call(self, key: d.Key, call: UnnamedCall, name: str, keyed: Keyed) -> None:
         self._leave()
         id = self.new_id(ids.prefix(CALL_TYPES[call.kind]))
         call_id = keyed.call_id(call.call_id, self.new_id)
@@ -346,7 +338,7 @@ class Composer(Struct, eq=False, weakref=True):
             opened.arguments(arguments)
             keyed.touched[opened] = None
 
-    def _item_end(self, key: Key | None, status: str | None) -> None:
+    def _item_end(self, key: d.Key | None, status: str | None) -> None:
         if key is None:
             if self._current is not None:
                 self._current.end_part()
@@ -364,7 +356,7 @@ class Composer(Struct, eq=False, weakref=True):
             call.over = call.over or status == "completed" or call.is_whole()
             self._close_ended()
 
-    def _whole_item(self, item: WholeItem, key: Key | None) -> None:
+    def _whole_item(self, item: d.WholeItem, key: d.Key | None) -> None:
         shown = self.shows(type_of(item))
         if shown is None:
             self._hide(type_of(item))
@@ -384,7 +376,7 @@ class Composer(Struct, eq=False, weakref=True):
             opened.over = True
             self._close_ended()
 
-    def _vendor_event(self, delta: VendorDelta) -> None:
+    def _vendor_event(self, delta: d.VendorDelta) -> None:
         shown = self.shows(delta.type)
         opened = self._keys().whole.get(delta.key) if delta.key is not None else None
         if shown is None and delta.key is None:
@@ -429,7 +421,7 @@ class Composer(Struct, eq=False, weakref=True):
             self._closed += 1
 
     def _finish(self, reason: str) -> None:
-        if reason in CUTS:
+        if reason in d.CUTS:
             self._cut()
         else:
             if (keyed := self._keyed) is not None:
@@ -441,8 +433,8 @@ class Composer(Struct, eq=False, weakref=True):
                 for item in self._items:
                     item.over = True
                 self._close_ended()
-        if reason in INCOMPLETE:
-            self.response.incomplete_details = IncompleteDetails(INCOMPLETE[reason])
+        if reason in d.INCOMPLETE:
+            self.response.incomplete_details = IncompleteDetails(d.INCOMPLETE[reason])
             self._end(ev.ResponseIncompleteEvent, lifecycle.INCOMPLETE)
         else:
             self._end(ev.ResponseCompletedEvent, lifecycle.COMPLETED)

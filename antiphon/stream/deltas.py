@@ -4,7 +4,9 @@ A provider adapter turns its own wire into these. It never invents an id, an ind
 `key` is whatever the provider uses to tell its concurrent calls apart, and means nothing outside.
 """
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, Literal, cast
 
 from msgspec import Struct
 
@@ -183,3 +185,13 @@ AnyDelta = (
     | Failure
 )
 """Any delta."""
+
+
+def first_texts(deltas: Sequence[AnyDelta]) -> list[str]:
+    """The texts that a batch begins with; none if one of them is empty, or has probabilities."""
+    kind, first = next(groupby(deltas, type), (None, iter(())))
+    if kind is not TextDelta:
+        return []
+    told = cast(list[TextDelta], list(first))
+    texts = [delta.text for delta in told if delta.logprobs is None]
+    return texts if len(texts) == len(told) and all(texts) else []

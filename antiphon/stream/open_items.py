@@ -5,6 +5,7 @@ The Composer decides when an item opens, ends and closes; what an item does in b
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from itertools import repeat
 from typing import ClassVar
 
 import msgspec
@@ -146,6 +147,14 @@ class OpenMessage(OpenItem):
         if logprobs:
             self.logprobs += logprobs
         self._emit(ev.OutputTextDeltaEvent, text, logprobs if logprobs else UNSET)
+
+    def texts(self, texts: list[str], buffer: EventBuffer) -> None:
+        """Tell many pieces of the open text in one step."""
+        self.chunks += texts
+        place = repeat(self.id), repeat(self.index), repeat(self.part_index)
+        first = buffer.number
+        buffer.number += len(texts)
+        buffer.events += map(ev.OutputTextDeltaEvent, range(first, buffer.number), *place, texts)
 
     def refusal(self, text: str) -> None:
         self._begin(Refusal)

@@ -26,7 +26,7 @@ def compose(composer: Composer, deltas: Sequence[AnyDelta]) -> bool:
     said, counted, ended = deltas
     if type(said) is not TextDelta or said.logprobs is not None or not said.text:
         return False
-    if len(said.text) * _MOST_BYTES > composer.room:
+    if len(said.text) * _MOST_BYTES > composer.room.bytes:
         return False
     if type(counted) is not UsageDelta or type(ended) is not Finish or ended.reason in INCOMPLETE:
         return False

@@ -13,7 +13,7 @@ from antiphon.spec.events import AnyEvent, LifecycleEvent
 from antiphon.spec.items import FunctionCall, Message
 from antiphon.spec.response import Response, Usage
 from antiphon.stream import plain_answer
-from antiphon.stream.answer_limit import MOST_ITEMS
+from antiphon.stream.answer_limit import MOST_ITEMS, AnswerRoom
 from antiphon.stream.auditor import audit
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import (
@@ -42,10 +42,10 @@ ROOM = 4096
 class Limited:
     """A composer with little room, and what it says when that is used up."""
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, room: int = ROOM, deltas: int = 100, **fields: Any) -> None:
         self.reached = 0
         begun = Response.new("resp_1", "m", now=1_700_000_000)
-        options = {"room": ROOM, "deltas_left": 100, "limited": self._reach, **fields}
+        options = {"room": AnswerRoom(room, deltas), "limited": self._reach, **fields}
         self.composer = Composer(begun, clock=lambda: 1_700_000_001.0, **options)
 
     def _reach(self) -> None:
@@ -124,7 +124,7 @@ ENDLESS: dict[str, list[AnyDelta]] = {
 
 @pytest.mark.parametrize("deltas", ENDLESS.values(), ids=list(ENDLESS))
 def test_nothing_that_a_provider_can_say_goes_on_for_ever(deltas: list[AnyDelta]) -> None:
-    limited = Limited(deltas_left=10**9)
+    limited = Limited(deltas=10**9)
     events = limited.composer.start()
     for _ in range(1000):
         events += limited.composer.feed(deltas)
@@ -146,7 +146,7 @@ def test_the_number_of_deltas_is_limited_too(delta: AnyDelta) -> None:
 
 
 def test_the_number_of_items_is_limited_too() -> None:
-    limited = Limited(room=10**9, deltas_left=10**9)
+    limited = Limited(room=10**9, deltas=10**9)
     events = limited.composer.start()
     for _ in range(MOST_ITEMS):
         events += limited.composer.feed([TextDelta("x"), ReasoningDelta("x")])
@@ -156,7 +156,7 @@ def test_the_number_of_items_is_limited_too() -> None:
 
 def test_arguments_that_may_be_whole_are_looked_at_within_a_bound() -> None:
     """Each look is at all of them: a name in each piece, and a brace at its end, took quadratic time."""
-    limited = Limited(room=10**9, deltas_left=10**9)
+    limited = Limited(room=10**9, deltas=10**9)
     limited.composer.feed([CallDelta("k", '{"a": "' + "x" * 10**6, "f")])
     began = process_time()
     for _ in range(5000):
@@ -167,3 +167,31 @@ def test_arguments_that_may_be_whole_are_looked_at_within_a_bound() -> None:
     [call] = limited.composer.response.output
     assert isinstance(call, FunctionCall)
     assert len(call.arguments) == 7 + 10**6 + 5000 + 2
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.text("aä€", max_size=3).map(TextDelta),
+            st.just(TextDelta("p", [LogProb("p", -1.0)])),
+            st.just(ReasoningDelta("r")),
+            st.just(PartEnd()),
+            st.just(UsageDelta(Usage.of(1, 1))),
+        ),
+        max_size=12,
+    ),
+    st.integers(0, 30),
+    st.booleans(),
+)
+def test_a_batch_tells_what_its_deltas_tell_one_by_one(
+    deltas: list[AnyDelta], room: int, keeps: bool
+) -> None:
+    """Many plain texts are added in one step, and a text that comes alone in another way."""
+    together, apart = (Limited(room=room, keeps_chunks=keeps) for _ in range(2))
+    for limited in (together, apart):
+        limited.composer.new_id = "{}_1".format
+    ended = [*deltas, Finish()]
+    events = [event for delta in ended for event in apart.composer.feed([delta])]
+    assert together.composer.feed(ended) == events
+    assert together.composer.response == apart.composer.response
+    assert together.composer.room.bytes == apart.composer.room.bytes

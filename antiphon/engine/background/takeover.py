@@ -163,7 +163,7 @@ def _go_on(
     ):
         sent.state = lifecycle.IN_PROGRESS  # some dialects leave events out
     composer.resume(sent)
-    composer.room -= len(encode(composer.snapshot().output))
+    composer.room.bytes -= len(encode(composer.snapshot().output))
     if sent.error is not None:
         return composer.fail(sent.error)
     events = composer.go_on(sent)

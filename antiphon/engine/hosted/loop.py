@@ -30,6 +30,7 @@ from antiphon.spec.items import FunctionCall, Item
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response
 from antiphon.spec.tools import AllowedTools
+from antiphon.stream.answer_limit import AnswerRoom
 from antiphon.stream.deltas import AnyDelta, Failure, Finish, Key
 from antiphon.stream.policy import POLICY, Policy, restricts
 from antiphon.tools.base import HostedCall, Scope, ToolSession
@@ -44,8 +45,8 @@ class ResponseMaker(Protocol):
     """What makes the response."""
 
     response: Response
-    room: int
-    """How many more bytes may be said."""
+    room: AnswerRoom
+    """How much more may be said."""
 
     @property
     def seal(self) -> Callable[[str], str]:
@@ -266,7 +267,7 @@ class HostedLoop:
                 usage,
                 self._composing.response,
                 lambda blob: self._composing.seal(blob),
-                self._composing.room,
+                self._composing.room.bytes,
                 begun,
             )
             bounded = replace(asked, max_tool_calls=left)
@@ -281,7 +282,8 @@ class HostedLoop:
             await asker.ask(turn, sink)
             begun = None
             # Of the calls of hosted functions the response has seen less than the model has said.
-            self._composing.room = min(self._composing.room, said.room)
+            room = self._composing.room
+            room.bytes = min(room.bytes, said.room)
             if said.finish is None:
                 return  # it failed, which has been put, or it broke off
             if said.is_cut or not said.calls:

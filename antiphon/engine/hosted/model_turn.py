@@ -13,7 +13,7 @@ from antiphon.engine.routing.continuation import Unfinished
 from antiphon.providers.base import Sink, WrappingSink
 from antiphon.spec.items import CustomToolCall, FunctionCall, Item
 from antiphon.spec.response import Response, Usage
-from antiphon.stream.answer_limit import MOST_DELTAS, TOO_LONG, AnswerTooLong
+from antiphon.stream.answer_limit import MOST_DELTAS, TOO_LONG, AnswerRoom, AnswerTooLong
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, CallDelta, Finish, ItemEnd, Key, TextDelta, UsageDelta
 from antiphon.stream.open_items import OpenCall
@@ -48,7 +48,7 @@ class ModelTurn(WrappingSink):
         self._batch: list[AnyDelta] | None = None
         empty = replace(response, output=[], usage=None)
         self._said = Composer(
-            empty, clock=lambda: 0.0, muted=True, seal=seal, room=room, deltas_left=MOST_DELTAS
+            empty, clock=lambda: 0.0, muted=True, seal=seal, room=AnswerRoom(room, MOST_DELTAS)
         )
         self._earlier = [] if begun is None else begun.items
         if begun is not None and begun.text:
@@ -57,7 +57,7 @@ class ModelTurn(WrappingSink):
     @property
     def room(self) -> int:
         """How many more bytes may be said."""
-        return self._said.room
+        return self._said.room.bytes
 
     @property
     def is_cut(self) -> bool:
