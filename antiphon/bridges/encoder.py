@@ -9,7 +9,7 @@ from typing import Protocol
 from antiphon.spec.events import AnyEvent
 from antiphon.stream import sse
 from antiphon.stream.dialects import OPEN_RESPONSES, Dialect
-from antiphon.stream.framing import frames, lines
+from antiphon.stream.framing import frame, frames, lines
 
 Headers = Sequence[tuple[bytes, bytes]]
 
@@ -46,7 +46,8 @@ class ServerSentEvents:
         self.dialect = dialect
 
     def encode(self, events: list[AnyEvent]) -> bytes:
-        return frames(events, self.dialect)
+        dialect = self.dialect
+        return frame(events[0], dialect) if len(events) == 1 else frames(events, dialect)
 
     def keepalive(self) -> bytes:
         return sse.KEEPALIVE

@@ -136,7 +136,8 @@ async def _follow(exchange: UpstreamExchange, parser: Parser, sink: Sink, reuse:
         if not batch:
             exchange.note_empty_read()
             return True
-        exchange.empty_since = 0.0
+        if exchange.empty_since:
+            exchange.empty_since = 0.0
         return sink.put(batch)
 
     while True:

@@ -75,7 +75,11 @@ class Stream:
             self._pulse.add(self, self._last + self._interval)
 
     def put(self, events: list[AnyEvent]) -> bool:
-        return self.write(self._encoder.encode(events), events)
+        chunk = self._encoder.encode(events)
+        if not chunk or self.audit is not None:
+            return self.write(chunk, events)
+        self._last = self._time()
+        return self._exchange.put(chunk)
 
     def write(self, chunk: bytes, events: Iterable[AnyEvent] = ()) -> bool:
         """Take what is encoded already."""

@@ -16,18 +16,17 @@ def frames(events: Sequence[ev.AnyEvent], dialect: Dialect = OPEN_RESPONSES) -> 
 
     A run of like deltas is encoded in one call, which is several times cheaper than each on its own.
     """
-    if len(events) == 1:
-        return _frame(events[0], dialect)
     chunks: list[bytes] = []
     for cls, group in groupby(events, type):
         run = list(group)
         how = dialect.frames.get(cls)
         framed = how.many(encoder.encode_lines(run), len(run)) if how is not None else ()
-        chunks += framed or [_frame(event, dialect) for event in run]
+        chunks += framed or [frame(event, dialect) for event in run]
     return b"".join(chunks)
 
 
-def _frame(event: ev.AnyEvent, dialect: Dialect) -> bytes:
+def frame(event: ev.AnyEvent, dialect: Dialect) -> bytes:
+    """One server-sent event."""
     how = dialect.frames.get(type(event))
     if how is not None:
         json = encode(event)

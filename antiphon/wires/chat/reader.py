@@ -103,13 +103,7 @@ class ChatReader(Struct, eq=False):
         known, lines = self._repeated, self._lines
         if lines is None:
             lines = self._lines = LineSplitter(self.max_line)
-        elif (
-            known is not None
-            and data.find(b"\n") == len(data) - 2
-            and data.endswith(b"\n\n")
-            and not lines.pending
-            and (words := known.words(data[:-2]))
-        ):
+        elif known is not None and not lines.pending and (words := known.words_alone(data)):
             # A token that comes alone is one line and its end, and only the words are new in it.
             return [TextDelta(words)]
         try:

@@ -122,3 +122,14 @@ def test_it_gives_up_where_no_two_lines_are_alike() -> None:
         refrain.learn(b'{"content":"a","n":%d}' % n, b"content", "a")
     assert refrain.words(b'{"content":"b","n":2}') == "b"
     assert refrain.words(b'{"content":"b","n":3}') is None
+
+
+def test_it_knows_a_read_that_is_one_such_line_and_its_end() -> None:
+    refrain = RepeatedText()
+    refrain.learn(b'{"content":"a","n":1}', b"content", "a")
+    assert refrain.words_alone(b'{"content":"b\\n","n":1}\n\n') == "b\n"
+    assert refrain.words_alone(b'{"content":"b","n":1}') is None
+    assert refrain.words_alone(b'{"content":"b","n":1}\n') is None
+    assert refrain.words_alone(b'\n{"content":"b","n":1}\n\n') is None
+    assert refrain.words_alone(b'{"content":"b","n":1}\n\n{"content":"c","n":1}\n\n') is None
+    assert refrain.words_alone(b'{"content":"\xff","n":1}\n\n') is None
