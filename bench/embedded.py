@@ -20,7 +20,7 @@ from pathlib import Path
 from antiphon.config import LocalSettings
 from antiphon.embedded.child import ChildSettings
 from antiphon.embedded.defaults import defaults_of
-from antiphon.embedded.process import available
+from antiphon.embedded.process import why_unavailable
 from bench.bindings import Said
 from bench.contenders import KEY, folder
 from bench.figures import Recorder
@@ -60,7 +60,7 @@ class Contestant:
 
 
 def run(record: Recorder, options: Options) -> None:
-    if reason := available():
+    if reason := why_unavailable():
         print(reason)
         return
     measure_memory(record)
@@ -170,7 +170,7 @@ class Bindings:
 
     def stream(self) -> Said:
         defaults = defaults_of(LocalSettings().model)
-        messages = defaults.opened([{"role": "user", "content": PROMPT}])
+        messages = defaults.add_opening([{"role": "user", "content": PROMPT}])
         asked = {"messages": messages, "stream": True, "max_tokens": TOKENS, **SAMPLING}
         self._tell(asked | defaults.more)
         return Said(**json.loads(self._hear()))

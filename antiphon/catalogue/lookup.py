@@ -1,4 +1,4 @@
-"""Looks a model up: in the configuration, in what its provider said, in the table of prices; first wins."""
+"""The facts about a model: from the configuration, its provider's list, the table of prices; first wins."""
 
 import time
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from msgspec import field
 
-from antiphon.catalogue.price_table import PriceTable, table
+from antiphon.catalogue.price_table import PriceTable, get_table
 from antiphon.config import Config, ModelFacts
 from antiphon.providers.base import KnowsModels, Provider
 from antiphon.wires.worker_thread import in_worker_thread
@@ -15,11 +15,11 @@ FactSource = Literal["configuration", "provider", "genai-prices"]
 
 _MOST: Final = 2000
 _FRESH: Final = 600.0
-"""For so many seconds: some prices change with the hour of the day."""
+"""For how many seconds a cached entry holds: some prices change with the hour of the day."""
 
 
 class ModelInfo(ModelFacts, frozen=True, kw_only=True):
-    """What is known of one model, and by whom. None is unknown: a price that is unknown is not zero."""
+    """The facts about one model, each with its source. None is unknown: an unknown price is not zero."""
 
     filled_in: ClassVar[frozenset[str]] = frozenset({"sources", "price_model"})
 
@@ -29,7 +29,7 @@ class ModelInfo(ModelFacts, frozen=True, kw_only=True):
     """The model of the table of prices that was taken for this one; a name may match by its beginning."""
 
 
-class _Kept(NamedTuple):
+class _CacheEntry(NamedTuple):
     info: ModelInfo
     said: ModelFacts | None
     with_prices: bool
@@ -39,16 +39,16 @@ class _Kept(NamedTuple):
 class Catalogue:
     """The models of a gateway's providers.
 
-    `lookup` never waits and never asks anybody. What a provider's list says is there once the list has been
-    asked for, and the table of prices once `load` has read it.
+    `lookup` never waits and sends no request. It knows a provider's list once a request for the list has been
+    answered, and the table of prices once `load` has read it.
     """
 
     def __init__(self, config: Config, providers: Mapping[str, Provider]) -> None:
         self._config = config
-        self._prices: PriceTable = table()
+        self._prices: PriceTable = get_table()
         self._providers = providers
         self._knowing = {name: one for name, one in providers.items() if isinstance(one, KnowsModels)}
-        self._kept: dict[tuple[str, str], _Kept] = {}
+        self._cache: dict[tuple[str, str], _CacheEntry] = {}
 
     async def load(self) -> None:
         """Read the table of prices, apart from the event loop; the first time it takes half a second."""
@@ -60,7 +60,7 @@ class Catalogue:
         key = (provider, model)
         knowing = self._knowing.get(provider)
         said = knowing.facts(model) if knowing is not None else None
-        kept, now = self._kept.get(key), time.monotonic()
+        kept, now = self._cache.get(key), time.monotonic()
         if (
             kept is not None
             and kept.said is said
@@ -68,13 +68,13 @@ class Catalogue:
             and now < kept.until
         ):
             return kept.info
-        info = self._found(provider, model, said)
-        if len(self._kept) >= _MOST:  # the names come from clients
-            self._kept.clear()
-        self._kept[key] = _Kept(info, said, self._prices.loaded, now + _FRESH)
+        info = self._gather_info(provider, model, said)
+        if len(self._cache) >= _MOST:  # the names come from clients
+            self._cache.clear()
+        self._cache[key] = _CacheEntry(info, said, self._prices.loaded, now + _FRESH)
         return info
 
-    def _found(self, provider: str, model: str, said: ModelFacts | None) -> ModelInfo:
+    def _gather_info(self, provider: str, model: str, said: ModelFacts | None) -> ModelInfo:
         given: list[tuple[FactSource, ModelFacts | None]] = [
             ("configuration", self._config.catalogue.get(f"{provider}/{model}")),
             ("provider", self._window(provider)),
@@ -84,7 +84,7 @@ class Catalogue:
         if settings is not None and (found := self._prices.find(settings, model)) is not None:
             given.append(("genai-prices", found.facts))
             priced = found.model
-        return _merged(given, priced)
+        return _merge_facts(given, priced)
 
     def _window(self, provider: str) -> ModelFacts | None:
         """The window that a provider has been given for all of its models."""
@@ -93,7 +93,7 @@ class Catalogue:
         return ModelFacts(context_window=window) if window is not None else None
 
 
-def _merged(given: list[tuple[FactSource, ModelFacts | None]], priced: str) -> ModelInfo:
+def _merge_facts(given: list[tuple[FactSource, ModelFacts | None]], priced: str) -> ModelInfo:
     known: dict[str, Any] = {}
     sources: dict[str, FactSource] = {}
     for source, facts in given:

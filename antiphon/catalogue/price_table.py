@@ -1,7 +1,7 @@
 """The table of the package `genai-prices`: what models cost, and for many of them how much they read.
 
-The table is the one that the installed package brings along; nobody is asked for a newer one. Reading it
-takes half a second, so that is left to whoever has the time: `load`.
+The table is part of the installed package; the gateway does not fetch a newer one. Reading it takes half a
+second, so a caller does that with `load`, outside the event loop.
 """
 
 import re
@@ -34,7 +34,7 @@ _RATES: Final = {
 _LONGEST_NAME: Final = 300
 
 
-class Priced(NamedTuple):
+class PricedModel(NamedTuple):
     """What the table has, and under which name."""
 
     facts: ModelFacts
@@ -42,8 +42,8 @@ class Priced(NamedTuple):
 
 
 @cache
-def table() -> "PriceTable":
-    """The one of this process."""
+def get_table() -> "PriceTable":
+    """The table of this process."""
     return PriceTable()
 
 
@@ -66,7 +66,7 @@ class PriceTable:
             self._sellers = get_snapshot().providers
         self.loaded = True
 
-    def find(self, settings: ProviderSettings, model: str) -> Priced | None:
+    def find(self, settings: ProviderSettings, model: str) -> PricedModel | None:
         """What the table has for a provider's model, today."""
         seller = self._seller(settings) if self._sellers and len(model) <= _LONGEST_NAME else None
         found = seller.find_model(model, all_providers=self._sellers) if seller is not None else None
@@ -77,7 +77,7 @@ class PriceTable:
         window = found.context_window
         if window and prices and any(step.above >= window for step in prices.steps):
             window = None  # it has a price for what would not fit, so the window has been outgrown
-        return Priced(ModelFacts(context_window=window or None, prices=prices), found.id)
+        return PricedModel(ModelFacts(context_window=window or None, prices=prices), found.id)
 
     def _seller(self, settings: ProviderSettings) -> "Seller | None":
         """Who is paid: by the address that is asked, since anybody can serve a model under any name."""

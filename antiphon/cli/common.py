@@ -109,7 +109,7 @@ def load_config(
     `options` says which options of the command stand for which keys.
     A command that calls no upstream needs neither their secrets nor their code, and does not check them.
     """
-    from antiphon.config import ConfigErrors, filled_environment, load
+    from antiphon.config import ConfigErrors, fill_environment, load
 
     given = {
         key: (f"--{name.replace('_', '-')}", text)
@@ -118,7 +118,7 @@ def load_config(
     }
     try:
         file = arguments.env_file
-        environ = os.environ if file is None else filled_environment(file)
+        environ = os.environ if file is None else fill_environment(file)
         if not upstreams:
             return load(arguments.config, environ, options=given, types=None, secrets=False)
         from antiphon.providers.discovery import in_environment

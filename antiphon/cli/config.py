@@ -111,13 +111,13 @@ def _connect(config: "Config") -> bool:
     import asyncio
 
     from antiphon.cli.provider_models import check_providers
-    from antiphon.config import discovers, with_found
+    from antiphon.config import add_found_providers, should_discover
     from antiphon.providers.discovery import on_this_machine
     from antiphon.providers.registry import TYPES
 
-    if discovers(config):
+    if should_discover(config):
         found = asyncio.run(on_this_machine((config.server.host, config.server.port)))
-        config = with_found(config, found, TYPES, {})
+        config = add_found_providers(config, found, TYPES, {})
     answers = asyncio.run(check_providers(config))
     width = max((len(answer.provider) for answer in answers), default=0)
     for answer in answers:

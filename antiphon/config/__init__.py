@@ -1,8 +1,8 @@
 """The configuration: one TOML file, environment variables on top, all typed, every mistake with its line."""
 
 from antiphon.config.catalogue import Modality, ModelFacts, Prices, PriceStep
-from antiphon.config.checks import check_exposure, discovers, with_found
-from antiphon.config.env_file import filled_environment, vertice_protocol
+from antiphon.config.checks import add_found_providers, check_exposure, should_discover
+from antiphon.config.env_file import fill_environment, vertice_protocol
 from antiphon.config.kinds import ExtraOptions
 from antiphon.config.loading import candidates, config_folder, load, locate
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
@@ -66,18 +66,18 @@ __all__ = [
     "UnusableType",
     "UpstreamTimeouts",
     "Where",
+    "add_found_providers",
     "candidates",
     "check_exposure",
     "config_folder",
-    "discovers",
-    "filled_environment",
+    "fill_environment",
     "load",
     "local_alias",
     "locate",
     "secret_in",
+    "should_discover",
     "show",
     "toml_text",
     "unknown_type",
     "vertice_protocol",
-    "with_found",
 ]

@@ -1,4 +1,4 @@
-"""What no single key can tell: names lead somewhere, secrets are there, nothing is said twice."""
+"""Checks of several keys together: names lead somewhere, secrets are there, nothing is given twice."""
 
 import hashlib
 import ipaddress
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from antiphon.config.document import OverlayText, parsed
+from antiphon.config.document import OverlayText, parse_overlay
 from antiphon.config.mistakes import KeyPath, Where, quote, suggest
 from antiphon.config.reader import ConfigReader, keys, secret_in
 from antiphon.config.routes import TIERS_COOLDOWN, WILDCARD, RouteSettings
@@ -30,19 +30,21 @@ def complete(
     environ: Mapping[str, str] | None,
     found: Iterable[FoundProvider] = (),
 ) -> Config:
-    """The configuration with its secrets fetched, and with the embedded model and what was found added.
+    """Complete the configuration: fetch its secrets, and add the embedded model and the found providers.
 
     Mistakes go to the reader. Without an environment, secrets that lie there are left alone.
     """
     local = replace(config.local, model=os.path.expanduser(config.local.model))
     config = _with_local(replace(config, local=local), reader.types or {})
     providers = {name: _provider(reader, config, item, environ) for name, item in config.providers.items()}
-    config = with_found(replace(config, providers=providers), found, reader.types or {}, environ or {})
+    config = add_found_providers(
+        replace(config, providers=providers), found, reader.types or {}, environ or {}
+    )
     clients = {name: _key(reader, key, environ) for name, key in config.keys.items()}
     server = replace(config.server, host=config.server.host.removeprefix("[").removesuffix("]"))
     store = _store(reader, config, environ)
     if server.memory_limit < server.body_limit:
-        reader.wrong(
+        reader.add_mistake(
             ("server", "memory_limit"), "expected at least as much as `body_limit`, which must fit in"
         )
     if reader.types is not None:
@@ -55,7 +57,7 @@ def complete(
 
 
 def check_exposure(config: Config) -> str | None:
-    """Why the server must not listen where it is told to, or None: without keys, only loopback is safe."""
+    """Why the server must not listen on its configured host, or None: without keys, only loopback is safe."""
     if config.keys or _is_loopback(config.server.host):
         return None
     return (
@@ -64,13 +66,13 @@ def check_exposure(config: Config) -> str | None:
     )
 
 
-def discovers(config: Config) -> bool:
-    """Are providers looked for that nobody has configured? Where others could use them, only if told to."""
+def should_discover(config: Config) -> bool:
+    """Should the gateway look for providers by itself? By default not where other machines could use them."""
     told = config.server.discover
     return _is_loopback(config.server.host) if told is None else told
 
 
-def with_found(
+def add_found_providers(
     config: Config,
     found: Iterable[FoundProvider],
     types: Mapping[str, type[ProviderSettings]],
@@ -99,7 +101,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _with_local(config: Config, types: Mapping[str, type[ProviderSettings]]) -> Config:
-    """Adds what the embedded model needs and nobody has named: its provider, its alias, the default."""
+    """Add what the embedded model needs and the file does not name: its provider, its alias, the default."""
     providers = dict(config.providers)
     if config.local.enabled and LOCAL not in providers:
         kind = next((kind for kind in types if types[kind].embedded), None)
@@ -114,26 +116,26 @@ def _with_local(config: Config, types: Mapping[str, type[ProviderSettings]]) -> 
 
 
 def _store(reader: ConfigReader, config: Config, environ: Mapping[str, str] | None) -> StoreSettings:
-    """Where things are stored. Machines that share a database share what is sealed in it, too."""
+    """The checked store settings. Machines that share a database need the same sealing keys."""
     store = config.store
     store = replace(store, path=store.path and os.path.expanduser(store.path))
     if store.url_env is not None:
         if store.url is not None:
-            reader.wrong(("store", "url_env"), "expected `url` or `url_env`, got both")
+            reader.add_mistake(("store", "url_env"), "expected `url` or `url_env`, got both")
             return store
         # Also a command that needs no other secret has to know where things are stored.
         known = reader.environ if environ is None and reader.environ.get(store.url_env) else environ
         url = _from_environment(reader, ("store", "url_env"), store.url_env, known)
         if url is not None and not is_database_url(url.reveal()):
             message = "the environment variable that it names holds no address of PostgreSQL"
-            reader.wrong(("store", "url_env"), f'{message}, such as "postgresql://user@host/database"')
+            reader.add_mistake(("store", "url_env"), f'{message}, such as "postgresql://user@host/database"')
         store = replace(store, url=url)
     if (
         (store.url or store.url_env)
         and not config.sealing.keys
         and "keys" not in _table(reader, ("sealing",))
     ):
-        reader.wrong(
+        reader.add_mistake(
             ("store", "url" if store.url_env is None else "url_env"),
             "with PostgreSQL, all machines need the same sealing keys: make one with "
             "`openssl rand -base64 32` and write it as `keys` into [sealing]",
@@ -147,29 +149,33 @@ def _provider(
     path: KeyPath = ("providers", provider.name)
     disabled = (provider.absence() if provider.embedded else None) or ""
     if provider.embedded and (objection := provider.objection(config.local)):
-        reader.wrong(("local", "model"), objection)
+        reader.add_mistake(("local", "model"), objection)
     if not _PROVIDER_NAME.fullmatch(provider.name):
-        reader.wrong(path, "a provider's name has only letters, digits, `-`, `_` and `.`, at most 64 of them")
+        reader.add_mistake(
+            path, "a provider's name has only letters, digits, `-`, `_` and `.`, at most 64 of them"
+        )
     given = _table(reader, path)
     if provider.needs_base_url and "base_url" not in given:
-        reader.wrong(path, 'missing key `base_url`, expected an address such as "https://api.example.com/v1"')
+        reader.add_mistake(
+            path, 'missing key `base_url`, expected an address such as "https://api.example.com/v1"'
+        )
     if isinstance(provider, HttpSettings):
         for header in provider.headers:
             if not _HEADER_NAME.fullmatch(header):
-                reader.wrong((*path, "headers", header), "not the name of an HTTP header")
+                reader.add_mistake((*path, "headers", header), "not the name of an HTTP header")
     secret, variable = provider.api_key, provider.api_key_env
     if secret is not None and "api_key_env" in given:
-        reader.wrong((*path, "api_key_env"), "expected `api_key` or `api_key_env`, got both")
+        reader.add_mistake((*path, "api_key_env"), "expected `api_key` or `api_key_env`, got both")
     elif secret is not None:
         variable = None
     elif variable is not None and environ is not None and not environ.get(variable, "").strip():
-        disabled = f"the environment variable {_named(variable)} is not set"
+        disabled = f"the environment variable {_name_variable(variable)} is not set"
         # The variable of a preset stands in no file: then it is the table that has the warning.
         place = (*path, "api_key_env") if "api_key_env" in given else path
         set_it = (
             f"; where the gateway runs: export {variable}=…" if _SHOWN_VARIABLE.fullmatch(variable) else ""
         )
-        reader.warn(place, f"{disabled}, so this provider is disabled{set_it}")
+        reader.add_warning(place, f"{disabled}, so this provider is disabled{set_it}")
     elif variable is not None:
         secret = _from_environment(reader, (*path, "api_key_env"), variable, environ)
     limits = _table(reader, (*path, "timeouts"))
@@ -183,7 +189,7 @@ def _provider(
     )
 
 
-def _named(variable: str, key: str = "api_key_env") -> str:
+def _name_variable(variable: str, key: str = "api_key_env") -> str:
     return variable if _SHOWN_VARIABLE.fullmatch(variable) else f"that `{key}` names"
 
 
@@ -196,9 +202,9 @@ def _tool(reader: ConfigReader, tool: ToolSettings, environ: Mapping[str, str] |
             continue
         path: KeyPath = ("tools", tool.name, key)
         if getattr(tool, secret) is not None:
-            reader.wrong(path, f"expected `{secret}` or `{key}`, got both")
+            reader.add_mistake(path, f"expected `{secret}` or `{key}`, got both")
         elif environ is not None and not environ.get(variable, "").strip():
-            reader.warn(path, f"the environment variable {_named(variable, key)} is not set")
+            reader.add_warning(path, f"the environment variable {_name_variable(variable, key)} is not set")
         elif (value := _from_environment(reader, path, variable, environ)) is not None:
             found[secret] = value
     return replace(tool, **found)
@@ -208,7 +214,7 @@ def _key(reader: ConfigReader, key: ClientKey, environ: Mapping[str, str] | None
     path: KeyPath = ("keys", key.name)
     given = _table(reader, path).keys() & {"key_env", "key_sha256"}
     if len(given) != 1:
-        reader.wrong(path, f"expected `key_env` or `key_sha256`, got {'both' if given else 'neither'}")
+        reader.add_mistake(path, f"expected `key_env` or `key_sha256`, got {'both' if given else 'neither'}")
     digest = key.key_sha256.lower() if key.key_sha256 else None
     if key.key_env is not None:
         secret = _from_environment(reader, (*path, "key_env"), key.key_env, environ)
@@ -229,7 +235,7 @@ def _from_environment(
     secret = secret_in(value)
     if secret is None:
         reason = "holds no text of printable ASCII characters" if value else "is not set"
-        reader.wrong(path, f"the environment variable that it names {reason}")
+        reader.add_mistake(path, f"the environment variable that it names {reason}")
     return secret
 
 
@@ -238,23 +244,25 @@ def _check_models(reader: ConfigReader, config: Config) -> None:
     for alias, targets in config.models.items():
         path: KeyPath = ("models", alias)
         if not alias:
-            reader.wrong(path, "an alias needs a name")
+            reader.add_mistake(path, "an alias needs a name")
         if alias.count(WILDCARD) > 1:
-            reader.wrong(path, f"a pattern has one {WILDCARD}, and this one has {alias.count(WILDCARD)}")
+            reader.add_mistake(
+                path, f"a pattern has one {WILDCARD}, and this one has {alias.count(WILDCARD)}"
+            )
         if not targets:
-            reader.wrong(path, 'expected a target such as "groq/llama-3.3-70b", got an empty list')
+            reader.add_mistake(path, 'expected a target such as "groq/llama-3.3-70b", got an empty list')
         if len(targets) > 1 and alias in targets:
             message = "a route cannot have the name of one of its targets, which leads to that target alone"
-            reader.wrong(path, f"{message}; give it another name")
+            reader.add_mistake(path, f"{message}; give it another name")
         may_fill = WILDCARD in alias and len(targets) == 1 and alias not in config.routes
         for n, (place, target) in enumerate(zip(_places(reader, path, targets), targets, strict=True)):
             _check_target(reader, config, place, target, names)
             if WILDCARD in target and not may_fill:
                 message = f"a target may have a {WILDCARD} only where it is the one target of a pattern"
-                reader.wrong(place, f"{message} without a [routes] table")
+                reader.add_mistake(place, f"{message} without a [routes] table")
             if target in targets[:n]:
                 message = f"the target {quote(target)} is there more than once; use weights instead"
-                reader.wrong(place, message)
+                reader.add_mistake(place, message)
     for name, route in config.routes.items():
         _check_route(reader, config, name, route, names)
     if config.default_model is not None:
@@ -263,15 +271,15 @@ def _check_models(reader: ConfigReader, config: Config) -> None:
         provider, _, upstream = model.partition("/")
         if not upstream:
             expected = 'expected a name of the form "provider/model", in quotes'
-            reader.wrong(("catalogue", model), f"{expected}, got {quote(model)}")
+            reader.add_mistake(("catalogue", model), f"{expected}, got {quote(model)}")
         elif provider not in names:
-            reader.wrong(
+            reader.add_mistake(
                 ("catalogue", model), f"there is no provider {quote(provider)}{_or(provider, names)}"
             )
 
 
 def _places(reader: ConfigReader, path: KeyPath, values: Sequence[str]) -> list[KeyPath]:
-    """Where each value of a list stands; those that could not be read are not among the values."""
+    """Where each value of a list stands; the values do not include elements that could not be read."""
     given = _value(reader, path)
     if not isinstance(given, list):
         return [path] * len(values)
@@ -285,12 +293,12 @@ def _places(reader: ConfigReader, path: KeyPath, values: Sequence[str]) -> list[
 def _check_target(reader: ConfigReader, config: Config, path: KeyPath, target: str, names: set[str]) -> None:
     provider, slash, upstream = target.partition("/")
     if not (slash and upstream):
-        reader.wrong(path, f'expected a target of the form "provider/model", got {quote(target)}')
+        reader.add_mistake(path, f'expected a target of the form "provider/model", got {quote(target)}')
     elif provider not in names:
-        reader.wrong(path, f"there is no provider {quote(provider)}{_or(provider, names)}")
+        reader.add_mistake(path, f"there is no provider {quote(provider)}{_or(provider, names)}")
     elif provider in config.providers and not config.serves(provider, upstream):
         there = local_alias(config.local)
-        reader.wrong(path, f"{provider} has no model {quote(upstream)}; there is: {there}")
+        reader.add_mistake(path, f"{provider} has no model {quote(upstream)}; there is: {there}")
 
 
 def _check_route(
@@ -299,35 +307,37 @@ def _check_route(
     path: KeyPath = ("routes", name)
     targets = config.models.get(name)
     if targets is None:
-        reader.wrong(path, f"there is no alias {quote(name)} in [models]{_or(name, set(config.models))}")
+        reader.add_mistake(
+            path, f"there is no alias {quote(name)} in [models]{_or(name, set(config.models))}"
+        )
         return
     given, wanted = (*path, "weights"), ("models", name)
     count, expected = _count(reader, given, route.weights), _count(reader, wanted, targets)
     if count not in (0, expected):
-        reader.wrong(given, f"expected a weight for each target, {expected} in all, got {count}")
+        reader.add_mistake(given, f"expected a weight for each target, {expected} in all, got {count}")
     elif len(route.weights) == count and not any(route.weights) and count:
-        reader.wrong(given, "expected a weight above 0 for one target at least")
+        reader.add_mistake(given, "expected a weight above 0 for one target at least")
     if (spare := route.context_window_fallback) is not None:
         where = (*path, "context_window_fallback")
         _check_target(reader, config, where, spare, names)
         if WILDCARD in spare:
             message = f"only the target of a pattern may have a {WILDCARD}"
-            reader.wrong(where, f"expected one target, got {quote(spare)}: {message}")
+            reader.add_mistake(where, f"expected one target, got {quote(spare)}: {message}")
         elif targets == (spare,):
             message = "name one with a larger window, or leave this out"
-            reader.wrong(where, f"{quote(spare)} is the only target already; {message}")
+            reader.add_mistake(where, f"{quote(spare)} is the only target already; {message}")
 
 
 def _count(reader: ConfigReader, path: KeyPath, values: Sequence[object]) -> int:
-    """How many values a list has, also those that could not be read."""
+    """How many values a list has, with the elements that could not be read."""
     given = _value(reader, path)
     if isinstance(given, OverlayText):
-        given = parsed(given, separated=True)
+        given = parse_overlay(given, separated=True)
     return len(given if isinstance(given, list) else values)
 
 
 def _route(reader: ConfigReader, name: str, route: RouteSettings) -> RouteSettings:
-    """A target that was limited rests longer in tiers, unless the table says how long."""
+    """The route with the longer cooldown of the strategy `tiers`, unless the table sets one."""
     if route.strategy != "tiers" or "cooldown" in _table(reader, ("routes", name)):
         return route
     return replace(route, cooldown=TIERS_COOLDOWN)
@@ -337,7 +347,7 @@ def _check_default(reader: ConfigReader, config: Config, model: str, providers: 
     provider, _, upstream = model.partition("/")
     serves = provider not in config.providers or config.serves(provider, upstream)
     if config.alias_of(model) is None and not (provider in providers and upstream and serves):
-        reader.wrong(("default_model",), f"{UnknownModel(model, config.available())}")
+        reader.add_mistake(("default_model",), f"{UnknownModel(model, config.available())}")
 
 
 def _or(name: str, known: set[str]) -> str:
@@ -350,13 +360,13 @@ def _check_keys(reader: ConfigReader, clients: Mapping[str, ClientKey]) -> None:
         if key.key_sha256 is None:
             continue
         if (other := seen.setdefault(key.key_sha256, name)) != name:
-            reader.wrong(("keys", name), f"the same key as `{other}`; each client needs its own")
+            reader.add_mistake(("keys", name), f"the same key as `{other}`; each client needs its own")
 
 
 def _table(reader: ConfigReader, path: KeyPath) -> Mapping[str, Any]:
     """The raw table at a path, also one that a variable spells; empty when there is none."""
     value = _value(reader, path)
-    table = parsed(value) if isinstance(value, OverlayText) else value
+    table = parse_overlay(value) if isinstance(value, OverlayText) else value
     return table if isinstance(table, dict) else {}
 
 

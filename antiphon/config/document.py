@@ -16,7 +16,7 @@ SIZE_LIMIT: Final = 1024 * 1024
 
 _AT_LINE: Final = re.compile(r" \(at line (\d+), column (\d+)\)$")
 _NO_END: Final = "a text has no end; a quote may be missing"
-_PLAINER: Final = {
+_PLAIN_MESSAGES: Final = {
     "Invalid value": "expected a value; a text stands in quotes, and true and false are lower case",
     "Cannot overwrite a value": "this key is already set",
     r"Illegal character '\n'": "a text ends on the line that it begins on; a quote may be missing",
@@ -28,7 +28,7 @@ _NESTED_TOO_DEEP: Final = "keys and lists are nested too deep"
 
 
 class OverlayText(str):
-    """A value from a variable or an option: only text until its field says what it is."""
+    """A value from a variable or an option: only text until its field gives it a type."""
 
     __slots__ = ()
 
@@ -56,7 +56,7 @@ class ConfigDocument:
         return Where(str(self.file or "configuration"))
 
     def lay_over(self, names: KeyPath, text: str, origin: Where) -> None:
-        """Puts a text at a path of names, each of which may be an existing name in another spelling."""
+        """Put a text at a path of names, each of which may be an existing name in another spelling."""
         table = self.tree
         path: KeyPath = ()
         for name in names[:-1]:
@@ -67,7 +67,7 @@ class ConfigDocument:
                 self._overlay[path] = origin
             inner = table[key]
             if isinstance(inner, OverlayText):
-                inner = table[key] = parsed(inner)
+                inner = table[key] = parse_overlay(inner)
             if not isinstance(inner, dict):
                 return  # The value that stands where a table belongs is reported by itself.
             table = inner
@@ -101,7 +101,7 @@ class ConfigDocument:
                     continue
                 self.variables.append(name)
                 self.lay_over(names, settings[name], origin)
-            elif meant := _meant(name, spelled):
+            elif meant := _suggest_variable(name, spelled):
                 yield Mistake(origin, (), f"unknown setting{meant}")
 
     def _named_variables(self) -> Iterator[str]:
@@ -146,8 +146,8 @@ def where_of(environ: Mapping[str, str], name: str) -> Where:
     return places.get(name) or Where(f"environment variable {name}")
 
 
-def parsed(text: OverlayText, *, separated: bool = False) -> Any:
-    """A table or list from a text that spells one in TOML, or from parts with commas between them."""
+def parse_overlay(text: OverlayText, *, separated: bool = False) -> Any:
+    """Parse a text that spells a table or list in TOML, or with `separated` a list of parts with commas."""
     if text.lstrip().startswith(("[", "{")):
         try:
             return toml_value(text)
@@ -199,7 +199,7 @@ def _syntax(file: FilePath, text: str, message: str) -> tuple[Where, str]:
     else:
         where = _at(file, text, len(text.rstrip()))
         message = message.removesuffix(" (at end of document)")
-    message = _PLAINER.get(message, f"{message[:1].lower()}{message[1:]}")
+    message = _PLAIN_MESSAGES.get(message, f"{message[:1].lower()}{message[1:]}")
     return where, f"not valid TOML: {message}"
 
 
@@ -211,7 +211,7 @@ def _unusable(where: Where, message: str) -> ConfigErrors:
     return ConfigErrors([Mistake(where, (), message)])
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "_", name.lower())
 
 
@@ -219,14 +219,14 @@ def _existing(name: str, table: Mapping[str, Any]) -> str:
     """The key of the table that a variable's name can mean: `MY_GROQ` is `my-groq` when that is there."""
     if name in table:
         return name
-    return next((key for key in table if _folded(key) == _folded(name)), name)
+    return next((key for key in table if _fold_name(key) == _fold_name(name)), name)
 
 
 def _variable(*names: str) -> str:
     return PREFIX + "__".join(names).upper()
 
 
-def _meant(name: str, spelled: Collection[str]) -> str:
+def _suggest_variable(name: str, spelled: Collection[str]) -> str:
     for candidate in spelled:
         if candidate.replace("__", "_") == name:
             return f", did you mean `{candidate}`?"

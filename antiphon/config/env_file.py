@@ -19,17 +19,17 @@ _FLAG, _PROTOCOL = "VERTICE_USE_OPEN_RESPONSES", "ANTIPHON_CHAT__PROTOCOL"
 
 
 def vertice_protocol(environ: Mapping[str, str]) -> Literal["open-responses", "data-v1"] | None:
-    """What Vértice's flag says, where only the word `true` is yes; None when it is not set, or empty."""
+    """The protocol that Vértice's flag selects, for which only `true` is yes; None when it is not set."""
     said = environ.get(_FLAG)
     if not said:
         return None
     return "open-responses" if said.lower() == "true" else "data-v1"
 
 
-def filled_environment(
+def fill_environment(
     file: str | os.PathLike[str], environ: Mapping[str, str] = os.environ
 ) -> FilledEnvironment:
-    """The environment with the variables of the file that it does not have; it is itself not changed."""
+    """A copy of the environment, with the variables of the file that the environment does not have."""
     path = Path(file)
     values: dict[str, str] = {}
     places: dict[str, Where] = {}
@@ -53,7 +53,7 @@ def filled_environment(
 
 
 def _read(line: str) -> tuple[str, str] | None:
-    """The name and the value; None if the line has another form. Nothing in a value is replaced."""
+    """Read the name and the value of a line; None if it has another form. No `$NAME` is replaced."""
     match = _LINE.fullmatch(line)
     if match is None:
         return None
@@ -63,9 +63,9 @@ def _read(line: str) -> tuple[str, str] | None:
         return (name, quoted[1]) if quoted else None
     if text.startswith('"'):
         quoted = _DOUBLE.fullmatch(text)
-        return (name, re.sub(r"\\(.)", _unescaped, quoted[1])) if quoted else None
+        return (name, re.sub(r"\\(.)", _unescape, quoted[1])) if quoted else None
     return name, re.split(r"(?:^|\s+)#", text, maxsplit=1)[0]
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescape(found: re.Match[str]) -> str:
     return _ESCAPES.get(found[1], found[1])

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from antiphon.config.checks import complete, discovers
+from antiphon.config.checks import complete, should_discover
 from antiphon.config.document import ConfigDocument
 from antiphon.config.mistakes import ConfigErrors, Mistake, Where
 from antiphon.config.reader import ConfigReader, sections
@@ -76,7 +76,7 @@ def load(
     for key, (option, text) in (options or {}).items():
         document.lay_over(tuple(key.split(".")), text, Where(option))
     config = reader.section(Config, document.tree, ())
-    found = discover(environ) if discover is not None and discovers(config) else ()
+    found = discover(environ) if discover is not None and should_discover(config) else ()
     config = complete(reader, config, environ if secrets else None, found)
     if reader.mistakes:
         raise ConfigErrors(sorted(reader.mistakes + reader.warnings, key=_in_reading_order))
@@ -89,6 +89,6 @@ def load(
 
 
 def _in_reading_order(mistake: Mistake) -> tuple[bool, int, int]:
-    """As they stand in the file, then those that stand elsewhere."""
+    """A sort key: mistakes in the order of the file, then mistakes of other origins."""
     where = mistake.where
     return where.line is None, where.line or 0, where.column or 0

@@ -10,11 +10,10 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 import msgspec
 from msgspec.structs import FieldInfo
 
-from antiphon.config.document import ConfigDocument, OverlayText, parsed, toml_value, where_of
-from antiphon.config.kinds import ExtraOptions, Section
+from antiphon.config.document import ConfigDocument, OverlayText, parse_overlay, toml_value, where_of
+from antiphon.config.kinds import ExtraOptions, Section, amount
 from antiphon.config.mistakes import KeyPath, Mistake, quote, spell, suggest
 from antiphon.config.secret import Secret
-from antiphon.config.units import amount
 from antiphon.config.upstreams import ProviderSettings, UnusableType, unknown_type
 
 _EXPECTED: Final[Mapping[Any, str]] = {
@@ -24,7 +23,7 @@ _EXPECTED: Final[Mapping[Any, str]] = {
     bool: "true or false",
     Secret: "a text of printable ASCII characters",
 }
-_CAME: Final[Mapping[type, str]] = {
+_TYPE_NAMES: Final[Mapping[type, str]] = {
     dict: "a table",
     list: "a list",
     datetime.datetime: "a date and time",
@@ -35,8 +34,8 @@ _CAME: Final[Mapping[type, str]] = {
 }
 
 
-class Wrong(Exception):
-    """A value is not what its key expects, and the mistake is already noted."""
+class InvalidValue(Exception):
+    """A value does not have the type of its key; the reader has already added the mistake."""
 
 
 @cache
@@ -72,50 +71,50 @@ class ConfigReader:
         self.warnings: list[Mistake] = []
         """What keeps one provider from being used, and nothing else."""
 
-    def wrong(self, path: KeyPath, message: str) -> None:
+    def add_mistake(self, path: KeyPath, message: str) -> None:
         self.mistakes.append(Mistake(self.document.where(path), path, message))
 
-    def warn(self, path: KeyPath, message: str) -> None:
+    def add_warning(self, path: KeyPath, message: str) -> None:
         self.warnings.append(Mistake(self.document.where(path), path, message))
 
     def section(self, kind: type[Section], raw: Mapping[str, Any], path: KeyPath) -> Any:
-        """The section, with defaults for whatever was wrong; `Wrong` when it cannot be without that."""
-        chosen = self._declared(raw, path) if kind is ProviderSettings else kind
+        """Read a section, with defaults for wrong values; `InvalidValue` when a required key is missing."""
+        chosen = self._find_struct(raw, path) if kind is ProviderSettings else kind
         if issubclass(chosen, ProviderSettings):
             self._lay_under(chosen, raw, path)
         known = keys(chosen)
-        values = self._filled_in(chosen, raw, path)
+        values = self._collect_loader_fields(chosen, raw, path)
         for key, value in raw.items():
             if key in known:
                 try:
                     values[key] = self.value(known[key].type, value, (*path, key))
-                except Wrong:
+                except InvalidValue:
                     continue
             elif chosen.tables_in is not None:
                 self._table(values.setdefault(chosen.tables_in, {}), key, value, path)
             elif chosen.rest is None:
-                self.wrong((*path, key), f"unknown key `{key}`{self._advice(key, known, path)}")
+                self.add_mistake((*path, key), f"unknown key `{key}`{self._advice(key, known, path)}")
         required = [key for key, info in known.items() if info.required]
         for key in required:
             if key not in raw:
-                self.wrong(path, f"missing key `{key}`, expected {expected(known[key].type)}")
+                self.add_mistake(path, f"missing key `{key}`, expected {describe_type(known[key].type)}")
         if any(key not in values for key in required):
-            raise Wrong
+            raise InvalidValue
         return chosen(**values)
 
     def _table(self, tables: dict[str, Any], key: str, value: Any, path: KeyPath) -> None:
-        """A table that somebody else declares: that of a hosted tool."""
+        """Read the table of a hosted tool, whose keys the tool's own code declares."""
         if self.tools is None:
             return
         try:
             kind = self.tools[key]
         except UnusableType as error:
-            self.wrong((*path, key), str(error))
+            self.add_mistake((*path, key), str(error))
         except KeyError:
             listed = f"; there is: {', '.join(sorted(self.tools))}"
-            self.wrong((*path, key), f"unknown tool or key{suggest(key, self.tools) or listed}")
+            self.add_mistake((*path, key), f"unknown tool or key{suggest(key, self.tools) or listed}")
         else:
-            with suppress(Wrong):
+            with suppress(InvalidValue):
                 tables[key] = self.value(kind, value, (*path, key))
 
     def value(self, kind: Any, value: Any, path: KeyPath) -> Any:
@@ -125,17 +124,17 @@ class ConfigReader:
         if isinstance(value, OverlayText) and (
             container in (dict, tuple, frozenset) or bare is ExtraOptions or _is_section(bare)
         ):
-            value = parsed(value, separated=container in (tuple, frozenset))
+            value = parse_overlay(value, separated=container in (tuple, frozenset))
         if container in (tuple, frozenset):
             if extra.get("single") and isinstance(value, str):
                 value = [value]
             if not isinstance(value, list):
-                raise self._unexpected(kind, value, path)
+                raise self._report_unexpected(kind, value, path)
             elements = self._elements(get_args(bare)[0], value, path)
             return elements if container is tuple else frozenset(elements)
         if container is dict or bare is ExtraOptions or _is_section(bare):
             if not isinstance(value, dict):
-                raise self._unexpected(kind, value, path)
+                raise self._report_unexpected(kind, value, path)
             if bare is ExtraOptions:
                 return ExtraOptions((key, _guess(inner)) for key, inner in value.items())
             if container is None:
@@ -148,30 +147,30 @@ class ConfigReader:
         if bare is Secret:
             secret = secret_in(value)
             if secret is None or not extra.get("accepts", bool)(secret.reveal()):
-                raise self._unexpected(kind, value, path)
+                raise self._report_unexpected(kind, value, path)
             return secret
         if "units" in extra:
             found = amount(value, extra["units"])
             if found is None:
-                raise self._unexpected(kind, value, path)
+                raise self._report_unexpected(kind, value, path)
             return bare(found)
         if "reads" in extra:
             found = extra["reads"](value)
             if found is None:
-                raise self._unexpected(kind, value, path)
+                raise self._report_unexpected(kind, value, path)
             return found
         text = isinstance(value, OverlayText)
         try:
             return msgspec.convert(str(value) if text else value, kind, strict=not text)
         except (msgspec.ValidationError, ValueError):
-            raise self._unexpected(kind, value, path) from None
+            raise self._report_unexpected(kind, value, path) from None
 
     def _elements(self, kind: Any, raw: list[Any], path: KeyPath) -> tuple[Any, ...]:
         values = []
         for index, value in enumerate(raw):
             try:
                 values.append(self.value(kind, value, (*path, index)))
-            except Wrong:
+            except InvalidValue:
                 continue
         return tuple(values)
 
@@ -180,31 +179,33 @@ class ConfigReader:
         for key, value in raw.items():
             try:
                 values[key] = self.value(kind, value, (*path, key))
-            except Wrong:
+            except InvalidValue:
                 continue
         return values
 
-    def _declared(self, raw: Mapping[str, Any], path: KeyPath) -> type[Section]:
-        """The Struct that the type of a provider declares."""
+    def _find_struct(self, raw: Mapping[str, Any], path: KeyPath) -> type[Section]:
+        """Find the Struct that the type of a provider declares."""
         kind = raw.get("type")
         if self.types is None or not isinstance(kind, str):
             return ProviderSettings
         try:
             return self.types[kind]
         except UnusableType as error:
-            self.wrong((*path, "type"), str(error))
+            self.add_mistake((*path, "type"), str(error))
         except KeyError:
-            self.wrong((*path, "type"), unknown_type(kind, self.types))
+            self.add_mistake((*path, "type"), unknown_type(kind, self.types))
         return ProviderSettings
 
     def _lay_under(self, kind: type[ProviderSettings], raw: Mapping[str, Any], path: KeyPath) -> None:
-        """Gives a provider's table the keys that it does not have and that variables of its type give."""
+        """Add to a provider's table the keys that it does not have and that variables of its type set."""
         for key, variable in kind.variables(raw).items():
             if key not in raw and (value := self.environ.get(variable)):
                 self.document.variables.append(variable)
                 self.document.lay_over((*path, key), value, where_of(self.environ, variable))
 
-    def _filled_in(self, section: type[Section], raw: Mapping[str, Any], path: KeyPath) -> dict[str, Any]:
+    def _collect_loader_fields(
+        self, section: type[Section], raw: Mapping[str, Any], path: KeyPath
+    ) -> dict[str, Any]:
         values: dict[str, Any] = {}
         if "name" in section.filled_in:
             values["name"] = path[-1]
@@ -216,11 +217,11 @@ class ConfigReader:
             )
         return values
 
-    def _unexpected(self, kind: Any, value: object, path: KeyPath) -> Wrong:
+    def _report_unexpected(self, kind: Any, value: object, path: KeyPath) -> InvalidValue:
         # A secret is easily put one level too high, or behind the wrong key of its section.
         private = _may_hold_secrets(keys(self.root)[str(path[0])].type)
-        self.wrong(path, f"expected {expected(kind)}, got {_came(value, private)}")
-        return Wrong()
+        self.add_mistake(path, f"expected {describe_type(kind)}, got {_describe_value(value, private)}")
+        return InvalidValue()
 
     def _advice(self, key: str, known: Mapping[str, FieldInfo], path: KeyPath) -> str:
         if close := suggest(key, known, cutoff=0.7):
@@ -240,8 +241,8 @@ def secret_in(value: object) -> Secret | None:
     return Secret(text) if text and text.isascii() and text.isprintable() else None
 
 
-def expected(kind: Any) -> str:
-    """What a value of this type looks like, in words."""
+def describe_type(kind: Any) -> str:
+    """Describe in words what a value of this type looks like."""
     bare, extra = _unwrap(kind)
     if "description" in extra:
         return str(extra["description"])
@@ -250,11 +251,11 @@ def expected(kind: Any) -> str:
     if get_origin(bare) in (tuple, list, set, frozenset):
         return "a list"
     if get_origin(bare) in (Union, UnionType):
-        return " or ".join(map(expected, _without_none(bare)))
+        return " or ".join(map(describe_type, _without_none(bare)))
     return _EXPECTED.get(bare, "a table")
 
 
-def _came(value: object, private: bool) -> str:
+def _describe_value(value: object, private: bool) -> str:
     if isinstance(value, str):
         shown = "other text, not shown here" if private else quote(value)
         return shown if value else "an empty text"
@@ -264,7 +265,7 @@ def _came(value: object, private: bool) -> str:
         return "a number of many digits"
     if isinstance(value, int | float) and not private:
         return f"the number {value}"
-    return next((name for kind, name in _CAME.items() if isinstance(value, kind)), "something else")
+    return next((name for kind, name in _TYPE_NAMES.items() if isinstance(value, kind)), "something else")
 
 
 def _unwrap(kind: Any) -> tuple[Any, dict[str, Any]]:

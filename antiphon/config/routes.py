@@ -44,22 +44,22 @@ WILDCARD = "*"
 
 def best_pattern(aliases: Iterable[str], model: str) -> str | None:
     """Of the patterns that fit this name, the one with the most text of its own."""
-    fitting = [alias for alias in aliases if _matched(alias, model) is not None]
+    fitting = [alias for alias in aliases if _match_wildcard(alias, model) is not None]
     return max(fitting, key=lambda alias: (len(alias), alias.index(WILDCARD)), default=None)
 
 
-def filled(alias: str, targets: tuple[str, ...], model: str) -> tuple[str, ...]:
-    """The targets of an alias; what its wildcard stands for in this name stands there, too.
+def fill_wildcard(alias: str, targets: tuple[str, ...], model: str) -> tuple[str, ...]:
+    """The targets of an alias, each wildcard filled with the text that it matches in this name.
 
-    >>> filled("claude-*", ("anthropic/claude-*",), "claude-opus-5")
+    >>> fill_wildcard("claude-*", ("anthropic/claude-*",), "claude-opus-5")
     ('anthropic/claude-opus-5',)
     """
-    text = _matched(alias, model)
+    text = _match_wildcard(alias, model)
     return targets if text is None else tuple(target.replace(WILDCARD, text) for target in targets)
 
 
-def _matched(alias: str, model: str) -> str | None:
-    """What the wildcard of a pattern stands for in a name; None if it does not fit, or is no pattern."""
+def _match_wildcard(alias: str, model: str) -> str | None:
+    """The text that the wildcard of a pattern matches in a name; None without a match or a wildcard."""
     before, star, after = alias.partition(WILDCARD)
     if not star or len(model) < len(before) + len(after):
         return None
@@ -92,6 +92,6 @@ class Route(NamedTuple):
 
     @property
     def spare(self) -> Target | None:
-        """Where a context goes that is too long for the others."""
+        """The target for a context that is too long for the others."""
         text = self.settings.context_window_fallback
         return None if text is None else Target.of(text)

@@ -28,12 +28,12 @@ from antiphon.config.kinds import (
     Variable,
 )
 from antiphon.config.mistakes import Mistake, quote
-from antiphon.config.routes import WILDCARD, Route, RouteSettings, Target, best_pattern, filled
+from antiphon.config.routes import WILDCARD, Route, RouteSettings, Target, best_pattern, fill_wildcard
 from antiphon.config.tools import ToolsSettings
 from antiphon.config.upstreams import FoundProvider, ProviderSettings, UpstreamTimeouts
 
 LOCAL: Final = "local"
-"""The provider that is there without any configuration."""
+"""The provider that exists without any configuration."""
 
 
 class ServerSettings(Section, frozen=True, kw_only=True):
@@ -144,13 +144,13 @@ class BackgroundSettings(Section, frozen=True, kw_only=True):
     """Responses that run in the background."""
 
     on_death: Literal["continue", "fail"] = "continue"
-    """What becomes of them when their process stops or dies."""
+    """What happens to them when their process stops or dies."""
     work: Slots = 64
     """With PostgreSQL: how many this process works on at once."""
 
 
 class UnknownModel(LookupError):
-    """No model of that name; the message lists what there is."""
+    """There is no model of that name; the message lists the models that exist."""
 
     def __init__(self, model: str | None, available: Sequence[str]) -> None:
         self.model = model
@@ -191,7 +191,7 @@ class Config(Section, frozen=True, kw_only=True):
     variables: tuple[str, ...] = ()
     warnings: tuple[Mistake, ...] = ()
     discovered: dict[str, FoundProvider] = field(default_factory=dict)
-    """The providers that nobody has configured, by name."""
+    """The providers that discovery found, by name."""
 
     def resolve(self, model: str | None = None) -> Target:
         """The first target of an alias, that of `NAME/upstream-model`, or (None) of the default model.
@@ -204,7 +204,7 @@ class Config(Section, frozen=True, kw_only=True):
         if wanted is None:
             raise UnknownModel(None, self.available())
         alias = self.alias_of(wanted)
-        named = (wanted,) if alias is None else filled(alias, self.models[alias], wanted)
+        named = (wanted,) if alias is None else fill_wildcard(alias, self.models[alias], wanted)
         targets = tuple(map(Target.of, named))
         if not all(target.upstream_model and self.serves(*target) for target in targets):
             raise UnknownModel(model, self.available())
@@ -231,7 +231,7 @@ class Config(Section, frozen=True, kw_only=True):
         if model in self.models:
             return model
         if "/" in model and model.partition("/")[0] in self.providers:
-            return None  # it says itself who is to be asked
+            return None  # the name itself says which provider to ask
         return best_pattern(self.models, model)
 
     def serves(self, provider: str, upstream: str) -> bool:

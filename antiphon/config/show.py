@@ -34,7 +34,7 @@ def _plain(value: Any) -> Any:
         if value.tables_in is not None:
             plain |= _plain(getattr(value, value.tables_in))
         if isinstance(value, ProviderSettings):
-            plain |= _hidden(value.options) if value.rest else {}
+            plain |= _hide(value.options) if value.rest else {}
             if value.api_key_env:
                 del plain["api_key"]
         if isinstance(value, ToolSettings):
@@ -56,12 +56,12 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, Secret) else value
 
 
-def _hidden(options: Any) -> Any:
-    """Which options of a third party are secret is not known here, so every text is taken for one."""
+def _hide(options: Any) -> Any:
+    """Hide every text among a third party's options, since any of them may be secret."""
     if isinstance(options, dict):
-        return {key: _hidden(inner) for key, inner in options.items()}
+        return {key: _hide(inner) for key, inner in options.items()}
     if isinstance(options, list):
-        return [_hidden(inner) for inner in options]
+        return [_hide(inner) for inner in options]
     return HIDDEN if isinstance(options, str) else options
 
 

@@ -26,7 +26,7 @@ class ToolSettings(Section, frozen=True, kw_only=True):
     origin: Where = Where("built in")
 
     def mistake(self, key: str, message: str) -> ConfigErrors:
-        """What a tool raises that finds, while it is made, that one of its keys is wrong.
+        """The error that a tool's constructor raises for a wrong key.
 
         A key in a table of its own has dots: `servers.docs`.
         """

@@ -25,8 +25,8 @@ class UpstreamTimeouts(Section, frozen=True, kw_only=True, dict=True):
     idle: Seconds = 120.0
     total: Seconds = 7200.0
 
-    def patient(self, *, stream: bool) -> "UpstreamTimeouts":
-        """The limits for one answer: one that is not streamed begins only when it is complete."""
+    def for_answer(self, *, stream: bool) -> "UpstreamTimeouts":
+        """The limits for one answer; an answer without a stream begins only when it is complete."""
         if stream:
             return self
         total = min(self.total, self.whole) if self.total and self.whole else self.total or self.whole
@@ -65,7 +65,7 @@ class ProviderSettings(Section, frozen=True, kw_only=True):
         return {}
 
     def mistake(self, key: str, message: str) -> ConfigErrors:
-        """What a provider raises that finds, while it is made, that one of its keys is wrong."""
+        """The error that a provider's constructor raises for a wrong key."""
         return ConfigErrors([Mistake(self.origin, ("providers", self.name, key), message)])
 
     @classmethod
@@ -92,7 +92,7 @@ class HttpSettings(DeclaredSettings, frozen=True, kw_only=True):
 
 
 class FoundProvider(NamedTuple):
-    """A provider that nobody has configured: the keys that its table would have, and what it was found by."""
+    """A provider without configuration: the keys that its table would have, and where it was found."""
 
     name: str
     table: Mapping[str, Any]
@@ -101,7 +101,7 @@ class FoundProvider(NamedTuple):
 
     @property
     def is_paid(self) -> bool:
-        """Does somebody pay for what it is asked?"""
+        """Do its requests cost money?"""
         return "://" not in self.by
 
 
@@ -110,7 +110,7 @@ class UnusableType(Exception):
 
 
 def unknown_type(kind: str, known: Collection[str]) -> str:
-    """What to write instead of a provider type that nobody knows."""
+    """The message for an unknown provider type: what to write instead."""
     if meant := suggest(kind, known):
         return f"unknown provider type {quote(kind)}{meant}"
     # What is like no type may be a secret in the wrong place, and is not repeated.

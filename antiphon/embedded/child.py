@@ -1,7 +1,7 @@
 """The process that runs the model: `python -m antiphon.embedded.child`.
 
-It reads its settings as one JSON line from standard input, tells its progress and then its address as JSON
-lines on standard output, and ends when standard input does, which is when its parent is gone.
+It reads its settings as one JSON line from standard input, writes its progress and then its address as JSON
+lines to standard output, and ends when standard input does, which is when its parent is gone.
 """
 
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from antiphon.embedded import weights
-from antiphon.embedded.gguf import NotHere, WeightsError
+from antiphon.embedded.gguf import NotInstalled, WeightsError
 from antiphon.embedded.progress import Milestones, ProgressStep
 
 # A prompt is read in pieces of this many tokens: between two of them others get their turn, and a request
@@ -40,19 +40,19 @@ class ChildSettings:
 
 
 def main() -> None:
-    say = _speaker()
+    say = _open_output()
     settings = ChildSettings(**json.loads(sys.stdin.buffer.readline()))
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         server = serve(settings, say)
     except (WeightsError, RuntimeError) as error:
-        _leave(say, str(error))
+        _exit_with(say, str(error))
     except ImportError as error:
-        _leave(
+        _exit_with(
             say,
             f"the package xllamacpp cannot be loaded ({error}); on Debian: apt install libgomp1 libstdc++6",
         )
-    say({"url": server.listening_address, **_told(server.listening_address, settings.key)})
+    say({"url": server.listening_address, **_ask_properties(server.listening_address, settings.key)})
     threading.Event().wait()
 
 
@@ -104,14 +104,14 @@ def cores() -> int:
 def _weights(model: str, progress: Milestones) -> Path:
     try:
         return weights.path(model)
-    except NotHere:
+    except NotInstalled:
         return weights.pull(model, progress)
 
 
-def _told(url: str, key: str) -> dict[str, Any]:
-    """What the server says of the loaded model: its context, and what its template knows.
+def _ask_properties(url: str, key: str) -> dict[str, Any]:
+    """Ask the server about the loaded model: its context, and what its template takes.
 
-    The context is what was asked for, unless the model knows fewer tokens.
+    The context is the requested one, unless the model knows fewer tokens.
     """
     import urllib.request  # slow to import, and the parent imports this module too
 
@@ -127,8 +127,8 @@ def _told(url: str, key: str) -> dict[str, Any]:
     }
 
 
-def _speaker() -> Say:
-    """Keeps standard output for our lines alone; whatever else is printed goes to standard error."""
+def _open_output() -> Say:
+    """Reserve standard output for our own lines; all other prints go to standard error."""
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
@@ -146,7 +146,7 @@ def _end_with_parent() -> None:
     os._exit(0)
 
 
-def _leave(say: Say, error: str) -> None:
+def _exit_with(say: Say, error: str) -> None:
     """Ends without the bindings' own clean-up, which can wait for ever."""
     say({"error": error})
     os._exit(1)

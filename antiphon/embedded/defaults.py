@@ -1,7 +1,7 @@
-"""How an embedded model is made to answer when the request leaves it open.
+"""The defaults of an embedded model for what the request leaves open.
 
-All of it was chosen by an evaluation (docs/embedded-model.md), for the default model alone; another model is
-left as its publisher made it. What a request says wins: its sampling, and its instructions replace ours.
+An evaluation chose them (docs/embedded-model.md), for the default model alone; another model answers as its
+publisher made it. What a request sets wins: its sampling, and its instructions replace ours.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ EXAMPLES: Final = (
 # pieces. For each breaker llama.cpp goes through the whole vocabulary, with every request; it has four.
 _AGAINST_LOOPS: Final = {"dry_multiplier": 0.8, "dry_allowed_length": 5, "dry_sequence_breakers": ["\n"]}
 # It also does not know when to stop: its end of turn is made likelier. The number is of SmolLM2's vocabulary.
-_COME_TO_AN_END: Final = {"logit_bias": [[2, 1.5]]}
+_END_SOONER: Final = {"logit_bias": [[2, 1.5]]}
 
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What is sent besides what the request says."""
+    """What goes to the model besides the fields of the request."""
 
     sampling: dict[str, float]
     """Parameters of the request, as the response tells them."""
@@ -39,9 +39,9 @@ class Defaults:
     longest: int | None = None
     """Tokens of an answer; without it, as many as the context has."""
     opening: tuple[PromptMessage, ...] = ()
-    """What a conversation begins with that has no instructions of its own."""
+    """The first messages of a conversation without instructions of its own."""
 
-    def opened(self, messages: Sequence[PromptMessage]) -> list[PromptMessage]:
+    def add_opening(self, messages: Sequence[PromptMessage]) -> list[PromptMessage]:
         if any(message["role"] in ("system", "developer") for message in messages):
             return list(messages)
         return [*self.opening, *messages]
@@ -57,7 +57,7 @@ _OPENING: Final = (
 )
 # It is at its best when it says what it finds likeliest. One that has lost its thread would write on and on.
 _SMALL: Final = Defaults(
-    {"temperature": 0.0, "top_p": 0.9}, _AGAINST_LOOPS | _COME_TO_AN_END, longest=512, opening=_OPENING
+    {"temperature": 0.0, "top_p": 0.9}, _AGAINST_LOOPS | _END_SOONER, longest=512, opening=_OPENING
 )
 # Those who publish models that think warn of temperature 0: such a model repeats itself without an end.
 _OTHER: Final = Defaults({"temperature": 0.6, "top_p": 0.95})

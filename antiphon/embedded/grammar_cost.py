@@ -1,8 +1,8 @@
-"""What a JSON schema would cost as a grammar, found out before llama.cpp makes one of it.
+"""What a JSON schema would cost as a grammar, estimated before llama.cpp makes one of it.
 
-llama.cpp makes and follows the grammars of all its users in one thread, so a costly one keeps everybody
-waiting. Two things make one costly: its size, which references can double at every level, and how many ways
-of reading an answer it leaves open at once, since each is followed for each token.
+llama.cpp makes and follows the grammars of all requests in one thread, so a costly grammar delays them all.
+Two things make one costly: its size, which references can double at every level, and how many ways of reading
+an answer it leaves open at once, since llama.cpp follows each of them for each token.
 """
 
 from collections import defaultdict
@@ -41,7 +41,7 @@ def objection(schema: _Schema) -> str | None:
     return None
 
 
-class _Alike:
+class _SharedBeginning:
     """Alternatives that begin alike: how many ways they leave open, and how many of them lead back."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class _Costs:
         elif isinstance(node, Mapping):
             total = 1 + sum(self.parts(value) for key, value in node.items() if key not in _NOT_FOLLOWED)
             # llama.cpp writes a rule for every pair of them.
-            total += len(_optional(node)) ** 2 // 2
+            total += len(_optional_names(node)) ** 2 // 2
             if isinstance(ref := node.get("$ref"), str):
                 if ref not in self._parts:
                     self._parts[ref] = 1
@@ -100,8 +100,8 @@ class _Costs:
         return max((ways for ways, _ in found), default=1), _NOWHERE.union(*(back for _, back in found))
 
     def _of_alternatives(self, alternatives: list[Any]) -> "_Ways":
-        """Alternatives that begin differently are told apart at once; those that begin alike stay open."""
-        alike: defaultdict[_Beginning, _Alike] = defaultdict(_Alike)
+        """Count the ways of alternatives: different beginnings exclude each other, equal ones stay open."""
+        alike: defaultdict[_Beginning, _SharedBeginning] = defaultdict(_SharedBeginning)
         for one in alternatives:
             alike[self._beginning(one)].add(*self.ways(one))
         most, back = 1, _NOWHERE
@@ -132,7 +132,7 @@ class _Costs:
         kind = node.get("type")
         properties = node.get("properties")
         if isinstance(properties, Mapping) and kind in ("object", None):
-            first = next((name for name in properties if name in _required(node)), None)
+            first = next((name for name in properties if name in _required_names(node)), None)
             if first is None:
                 return "object", None
             of_first = properties[first]
@@ -143,10 +143,10 @@ class _Costs:
     def _target(self, ref: str) -> Any:
         """What a reference points at; each is followed once, however many there are and however long."""
         if ref not in self._targets:
-            self._targets[ref] = self._found(ref)
+            self._targets[ref] = self._resolve(ref)
         return self._targets[ref]
 
-    def _found(self, ref: str) -> Any:
+    def _resolve(self, ref: str) -> Any:
         node: Any = self._root
         for part in ref.removeprefix("#").split("/")[1:]:
             part = unquote(part).replace("~1", "/").replace("~0", "~")
@@ -170,13 +170,13 @@ def _children(node: _Schema) -> Iterator[Any]:
             yield from several
 
 
-def _required(node: _Schema) -> frozenset[str]:
+def _required_names(node: _Schema) -> frozenset[str]:
     names = node.get("required")
     return (
         frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
     )
 
 
-def _optional(node: _Schema) -> set[str]:
+def _optional_names(node: _Schema) -> set[str]:
     properties = node.get("properties")
-    return set(properties) - _required(node) if isinstance(properties, Mapping) else set()
+    return set(properties) - _required_names(node) if isinstance(properties, Mapping) else set()

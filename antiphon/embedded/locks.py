@@ -1,4 +1,4 @@
-"""Locks between processes: a kernel lock on a file, gone when its holder is, however that ends."""
+"""Locks between processes: a kernel lock on a file, which the kernel frees when its holder ends."""
 
 import os
 import sys
@@ -27,12 +27,12 @@ class FileLock:
         self._descriptor: int | None = None
 
     @property
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         return self._descriptor is not None
 
     def acquire(self, *, wait: bool = True) -> bool:
         """Takes the lock; without `wait`, says whether it could."""
-        if self.held:
+        if self.is_held:
             return True
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

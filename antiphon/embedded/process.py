@@ -1,37 +1,162 @@
 """The embedded model as the gateway sees it: a place to send requests to, there when it is needed.
 
-The child starts with the first lease, is shared by all gateway processes of the host, starts again after a
-crash, and is unloaded when nobody has used it for a while.
+The child starts with the first lease, serves all gateway processes of the host, starts again after a crash,
+and ends after a while without a request.
 """
 
 import asyncio
 import ctypes
 import importlib.util
+import json
 import logging
+import os
+import re
+import secrets
+import signal
 import sys
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from antiphon.config import LocalSettings
-from antiphon.embedded.cache_shares import CacheShares
-from antiphon.embedded.process_sharing import Sharing
-from antiphon.embedded.spawn import Child, Endpoint, ModelError
+from antiphon.embedded.child import ChildSettings
+from antiphon.embedded.process_sharing import CacheShares, Endpoint, ProcessSharing
+from antiphon.embedded.progress import ProgressStep
 from antiphon.embedded.weights import models_folder
+from antiphon.wires.child_process import end_process, start_module
 from antiphon.wires.slots import FairSlots
 
-__all__ = ["Endpoint", "ModelError", "ModelProcess", "available"]
+__all__ = ["Child", "Endpoint", "ModelError", "ModelProcess", "why_unavailable"]
 
 logger = logging.getLogger("antiphon.embedded")
 
-_RETRY: Final = 0.05
-_PATIENCE: Final = 1.0
+_POLL_INTERVAL: Final = 0.05
+_HEALTH_TIMEOUT: Final = 1.0
+_STOP_TIMEOUT: Final = 2.0
 _LIBRARIES: Final = ("libgomp.so.1", "libstdc++.so.6")
+_LOADING_ERROR = re.compile(r"error loading model: (.+)")
+# Of what llama.cpp says while it serves, only this can be told apart from words of a prompt.
+_CRASH = re.compile(r"GGML_ASSERT\(|ggml_abort|terminate called")
+_SIGNALS = {
+    signal.SIGILL: "this machine's processor lacks an instruction that the bindings need",
+    signal.SIGKILL: "it was killed; the machine may be short of memory",
+    signal.SIGABRT: "it gave up with an error of its own",
+    signal.SIGSEGV: "it crashed",
+}
 
 
-def available() -> str | None:
+class ModelError(Exception):
+    """Why the embedded model cannot be used, in a sentence."""
+
+
+class Child:
+    """One child process with a loaded model."""
+
+    def __init__(self, process: asyncio.subprocess.Process, settings: ChildSettings) -> None:
+        self._process = process
+        self._settings = settings
+        self._said: deque[str] = deque(maxlen=40)
+        self._ready = False
+        self._listening = asyncio.create_task(self._listen())
+        self._endpoint: Endpoint | None = None
+
+    @classmethod
+    async def start(cls, model: str, alias: str, *, slots: int, context: int, threads: int) -> Self:
+        """A child whose model is loaded and answers; raises `ModelError` when that cannot be."""
+        settings = ChildSettings(model, alias, secrets.token_urlsafe(32), slots, context, threads)
+        process = await start_module("antiphon.embedded.child", os.environ, stderr=asyncio.subprocess.PIPE)
+        child = cls(process, settings)
+        try:
+            await child._become_ready()
+        except BaseException:
+            await child.stop()
+            raise
+        return child
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def endpoint(self) -> Endpoint:
+        if self._endpoint is None:
+            raise ModelError("the model is not loaded yet")
+        return self._endpoint
+
+    async def wait(self) -> str:
+        """Waits for its end; why it ended."""
+        code = await self._process.wait()
+        await self._listening
+        await end_process(self._process)
+        return self._reason(code)
+
+    async def stop(self) -> None:
+        """Ends it, politely at first."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGTERM)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), _STOP_TIMEOUT)
+        await end_process(self._process)
+        await self._listening
+
+    async def _become_ready(self) -> None:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        with suppress(ConnectionError):  # it is gone already; what it said tells why
+            stdin.write(json.dumps(asdict(self._settings)).encode() + b"\n")
+            await stdin.drain()
+        while line := await stdout.readline():
+            message: dict[str, Any] = json.loads(line)
+            if step := message.get("step"):
+                logger.info("%s", ProgressStep(**step))
+            elif error := message.get("error"):
+                await self._process.wait()
+                await self._listening
+                raise ModelError(self._sentence(self._loading_error() or error))
+            else:
+                self._ready = True
+                self._said.clear()
+                self._endpoint = Endpoint(key=self._settings.key, model=self._settings.alias, **message)
+                return
+        code = await self._process.wait()
+        await self._listening
+        raise ModelError(self._sentence(self._reason(code)))
+
+    async def _listen(self) -> None:
+        """Read what llama.cpp prints: all lines while the model loads, then none that could be a prompt."""
+        stderr = self._process.stderr
+        assert stderr is not None
+        rest = ""
+        while data := await stderr.read(4096):
+            *lines, rest = (rest + data.decode(errors="replace")).split("\n")
+            for line in lines:
+                if not self._ready or _CRASH.search(line):
+                    self._said.append(line)
+                    logger.debug("llama.cpp: %s", line)
+            rest = rest[-4096:]
+
+    def _loading_error(self) -> str | None:
+        return next((found[1] for line in self._said if (found := _LOADING_ERROR.search(line))), None)
+
+    def _reason(self, code: int) -> str:
+        if code < 0 and -code in _SIGNALS:
+            why = _SIGNALS[signal.Signals(-code)]
+        else:
+            why = f"it ended with status {code}"
+        said = next((line.strip() for line in reversed(self._said) if line.strip()), "")
+        return f"{why} ({said})" if said else why
+
+    def _sentence(self, reason: str) -> str:
+        return f"The embedded model {self._settings.alias} could not be started: {reason.rstrip('.')}."
+
+
+def why_unavailable() -> str | None:
     """Why there can be no embedded model on this machine, or None when there can."""
     if sys.platform == "win32":
         return "The embedded model does not run on Windows; it does in WSL."
@@ -61,7 +186,7 @@ class ModelProcess:
         self._alias = alias
         self._folder = folder / "model"
         self._slots = FairSlots(local.slots, all_for_one=True)
-        self._sharing_: Sharing | None = None
+        self._sharing_: ProcessSharing | None = None
         self._shares_: CacheShares | None = None
         self._child: Child | None = None
         self._ending = False
@@ -80,7 +205,7 @@ class ModelProcess:
         if self._child is not None:
             return True
         try:
-            return self._sharing.published() is not None and self._sharing.is_owned()
+            return self._sharing.read_endpoint() is not None and self._sharing.is_owned()
         except (ModelError, OSError):
             return False
 
@@ -94,7 +219,7 @@ class ModelProcess:
             while True:
                 if use.acquire(wait=False):
                     break
-                await asyncio.sleep(_RETRY)
+                await asyncio.sleep(_POLL_INTERVAL)
             try:
                 yield await self.endpoint()
             finally:
@@ -126,7 +251,7 @@ class ModelProcess:
             raise ModelError("The embedded model has been shut down.")
         if self._starting is None:
             self._starting = asyncio.create_task(self._start())
-            self._starting.add_done_callback(self._started)
+            self._starting.add_done_callback(self._clear_start)
         # Callers share one start, and one that goes away does not end it for the others.
         return await asyncio.shield(self._starting)
 
@@ -144,12 +269,12 @@ class ModelProcess:
             await self._stop(self._child)
 
     @property
-    def _sharing(self) -> Sharing:
+    def _sharing(self) -> ProcessSharing:
         if self._sharing_ is None:
             local = self._local
             settings = (local.model, local.slots, local.context, local.threads, str(models_folder()))
             try:
-                self._sharing_ = Sharing(self._folder, *settings)
+                self._sharing_ = ProcessSharing(self._folder, *settings)
             except OSError as error:
                 raise self._unusable(error) from None
         return self._sharing_
@@ -159,22 +284,22 @@ class ModelProcess:
             f"The folder {self._folder} cannot be used for the embedded model ({error.strerror or error})."
         )
 
-    def _started(self, task: asyncio.Task[Endpoint]) -> None:
+    def _clear_start(self, task: asyncio.Task[Endpoint]) -> None:
         self._starting = None
         if not task.cancelled():
-            task.exception()  # told to whoever waits, and to nobody if nobody does
+            task.exception()  # the tasks that wait get it; without any, asyncio must not log it
 
     async def _start(self) -> Endpoint:
         try:
             while True:
                 if self._child is not None:  # it is ending
-                    await asyncio.sleep(_RETRY)
-                elif self._sharing.own():
+                    await asyncio.sleep(_POLL_INTERVAL)
+                elif self._sharing.try_to_own():
                     return await self._run()
-                elif (elsewhere := self._sharing.published()) is not None and await _answers(elsewhere):
+                elif (elsewhere := self._sharing.read_endpoint()) is not None and await _answers(elsewhere):
                     return elsewhere
                 else:  # another process is starting it, or ending
-                    await asyncio.sleep(_RETRY)
+                    await asyncio.sleep(_POLL_INTERVAL)
         except OSError as error:
             raise self._unusable(error) from None
 
@@ -185,11 +310,11 @@ class ModelProcess:
                 local.model, self._alias, slots=local.slots, context=local.context, threads=local.threads
             )
         except BaseException:
-            self._sharing.disown()
+            self._sharing.release_ownership()
             raise
         self._child = child
         try:
-            self._sharing.publish(child.endpoint)
+            self._sharing.write_endpoint(child.endpoint)
         except OSError:
             await self._stop(child)
             raise
@@ -215,7 +340,7 @@ class ModelProcess:
         while self._child is child:
             rest = limit - self._sharing.unused_for()
             if rest > 0 or not self._sharing.begin_unloading():
-                await asyncio.sleep(max(rest, _RETRY))
+                await asyncio.sleep(max(rest, _POLL_INTERVAL))
                 continue
             try:
                 await self._stop(child)
@@ -229,13 +354,13 @@ class ModelProcess:
         self._ending = True
         await child.stop()
         self._child, self._ending = None, False
-        self._sharing.disown()
+        self._sharing.release_ownership()
 
 
 async def _answers(endpoint: Endpoint) -> bool:
-    """Is it alive? A process that has just crashed is found out here, and not by a request.
+    """Is the process alive? This check finds one that has just crashed, before a request does.
 
-    Its socket alone does not tell: a dying process accepts connections until the kernel has taken it apart.
+    A connection alone proves nothing: a dying process accepts connections until the kernel has removed it.
     """
     address = urlsplit(endpoint.url)
     try:
@@ -244,7 +369,7 @@ async def _answers(endpoint: Endpoint) -> bool:
         return False
     try:
         writer.write(b"GET /health HTTP/1.0\r\n\r\n")
-        return bool(await asyncio.wait_for(reader.read(1), _PATIENCE))
+        return bool(await asyncio.wait_for(reader.read(1), _HEALTH_TIMEOUT))
     except TimeoutError:  # busy
         return True
     except OSError:

@@ -1,4 +1,4 @@
-"""Does the user want a function called, and which? Asked of the model in the way that it can answer.
+"""Finds out which function the user wants called, if any, by a question that a small model can answer.
 
 A small model cannot tell when it is asked; it can tell how well a message follows from a reason to write it.
 So each function is a reason ("the user wants the assistant to get the weather"), ordinary conversation is

@@ -1,4 +1,4 @@
-"""Tools for a model whose chat template knows none: what it is told, and the grammar that holds it to a call.
+"""Tools for a model whose chat template knows none: its prompt, and the grammar that holds it to a call.
 
 A call is `{"name": …, "arguments": {…}}`, and with parallel calls a list of them. The grammar is made from a
 JSON schema by llama.cpp, so what comes back is always a valid call of a declared function.
@@ -41,14 +41,14 @@ def tool_schema(
     calls = [_call(tool.name, f"#/$defs/{number}") for number, tool in enumerate(tools)]
     one: dict[str, Any] = calls[0] if len(calls) == 1 else {"anyOf": calls}
     # A schema's references count from its root, and here each schema has moved.
-    moved = {str(n): _moved(_parameters(tool), f"#/$defs/{n}") for n, tool in enumerate(tools)}
+    moved = {str(n): _move_references(_parameters(tool), f"#/$defs/{n}") for n, tool in enumerate(tools)}
     if not parallel:
         return {**one, "$defs": moved}
     return {"type": "array", "items": one, "minItems": 1, "maxItems": max(1, most), "$defs": moved}
 
 
 def tool_prompt(tools: Sequence[PromptTool]) -> str:
-    """What the model is told before it calls one of these functions."""
+    """The prompt for a call of one of these functions."""
     lines = [
         json.dumps({"name": tool.name, "description": tool.description, "parameters": tool.parameters})
         for tool in tools
@@ -62,7 +62,9 @@ def tool_prompt(tools: Sequence[PromptTool]) -> str:
     )
 
 
-def calling(messages: Sequence[PromptMessage], tools: Sequence[PromptTool]) -> list[PromptMessage]:
+def build_call_messages(
+    messages: Sequence[PromptMessage], tools: Sequence[PromptTool]
+) -> list[PromptMessage]:
     """The conversation as the model sees it when it is to call one of these functions."""
     told = _in_words(messages)
     prompt = tool_prompt(tools)
@@ -72,7 +74,7 @@ def calling(messages: Sequence[PromptMessage], tools: Sequence[PromptTool]) -> l
     return [{"role": "system", "content": prompt}, *told]
 
 
-def answering(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
+def build_answer_messages(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
     """The conversation as the model sees it when it is to answer in words."""
     told = _in_words(messages)
     if messages and messages[-1]["role"] == "tool" and (question := last_question(messages)):
@@ -129,21 +131,21 @@ def _call(name: str, parameters: str) -> dict[str, Any]:
 
 
 def _parameters(tool: PromptTool) -> Mapping[str, Any]:
-    """Arguments are an object, whatever a schema leaves open."""
+    """The schema of a function's arguments, with the type `object` where it names none."""
     if "type" in tool.parameters or "$ref" in tool.parameters or "anyOf" in tool.parameters:
         return tool.parameters
     return {"type": "object", **tool.parameters}
 
 
-def _moved(schema: Any, place: str) -> Any:
-    """A schema whose references to its own root lead to `place` instead."""
+def _move_references(schema: Any, place: str) -> Any:
+    """Make a schema whose references to its own root lead to `place` instead."""
     if isinstance(schema, Mapping):
         return {
-            key: place + value[1:] if _is_local(key, value) else _moved(value, place)
+            key: place + value[1:] if _is_local(key, value) else _move_references(value, place)
             for key, value in schema.items()
         }
     if isinstance(schema, list | tuple):
-        return [_moved(one, place) for one in schema]
+        return [_move_references(one, place) for one in schema]
     return schema
 
 

@@ -13,7 +13,7 @@ _SPACE = " \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
-class CallBegun:
+class CallStart:
     """A call of this function begins."""
 
     name: str
@@ -27,11 +27,11 @@ class CallArguments:
 
 
 @dataclass(frozen=True, slots=True)
-class CallEnded:
+class CallEnd:
     """The arguments are complete."""
 
 
-ToolTextPiece = CallBegun | CallArguments | CallEnded
+ToolTextPiece = CallStart | CallArguments | CallEnd
 
 
 class ToolTextParser:
@@ -96,7 +96,7 @@ class ToolTextParser:
         self._name = self._string
         self._read = self._in_call
         if not self._made:
-            self._pieces.append(CallBegun(self._name))
+            self._pieces.append(CallStart(self._name))
 
     def _in_arguments(self, character: str) -> None:
         if self._quoted:
@@ -128,9 +128,9 @@ class ToolTextParser:
             if not self._is_news(call, words):
                 self.done = True
                 return
-            self._pieces.append(CallBegun(self._name))
+            self._pieces.append(CallStart(self._name))
         self._send_arguments()
-        self._pieces.append(CallEnded())
+        self._pieces.append(CallEnd())
         self._made.append(call)
         self._used |= words
 

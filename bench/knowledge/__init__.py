@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from http.client import HTTPConnection
 from typing import Any
 
-from antiphon.embedded.process import available
+from antiphon.embedded.process import why_unavailable
 from bench.contenders import KEY, folder
 from bench.embedded import start_gateway
 from bench.figures import Recorder
@@ -21,7 +21,7 @@ HALVES = {"tune": "tuning half", "report": "reported half"}
 
 
 def run(record: Recorder, options: Options) -> None:
-    if reason := available():
+    if reason := why_unavailable():
         print(reason)
         return
     questions = load().questions

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from antiphon.catalogue import Catalogue, ModelFacts, Prices
-from antiphon.catalogue.price_table import PriceTable, table
+from antiphon.catalogue.price_table import PriceTable, get_table
 from antiphon.config import Config, LocalSettings, ProviderSettings, UpstreamTimeouts
 from antiphon.providers.base import Environment, Provider
 from antiphon.providers.http import UpstreamClient
@@ -35,8 +35,8 @@ def settings(kind: str, **keys: Any) -> ProviderSettings:
 
 @pytest.fixture(scope="module")
 def prices() -> PriceTable:
-    table().load()
-    return table()
+    get_table().load()
+    return get_table()
 
 
 def catalogue(provider: Provider, **known: ModelFacts) -> Catalogue:
@@ -95,7 +95,7 @@ async def test_names_of_clients_do_not_fill_the_memory(prices: PriceTable) -> No
     await models.load()
     for n in range(2100):
         models.lookup("up", f"m{n}")
-    assert len(models._kept) <= 2000
+    assert len(models._cache) <= 2000
 
 
 # --- the table --------------------------------------------------------------------------------------------

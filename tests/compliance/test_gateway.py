@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.compliance.catalog import select
-from antiphon.embedded.process import available
+from antiphon.embedded.process import why_unavailable
 from tests.compliance.run_tool import judge, judge_rules, told
 from tests.compliance.two_tenants import KEYS, toml
 from tests.server.servers import Serving, configure
@@ -46,7 +46,7 @@ def test_with_the_script_provider_nothing_fails(tmp_path: Path) -> None:
 
 @pytest.mark.embedded
 def test_with_the_embedded_model_nothing_fails(tmp_path: Path) -> None:
-    assert available() is None, available()
+    assert why_unavailable() is None, why_unavailable()
     config = configure(tmp_path, LOCAL__ENABLED="true")
     assert config.default_model is not None
     # Chains, sockets and hosted tools are the gateway's own: held above, and in `test_providers` over every

@@ -10,9 +10,8 @@ import pytest
 
 from antiphon.config import ClientKey, Config, ModelFacts, ProviderSettings, RouteSettings
 from antiphon.config.document import OverlayText, toml_value
-from antiphon.config.kinds import Section
+from antiphon.config.kinds import BYTES, SECONDS, Section, amount
 from antiphon.config.reader import keys
-from antiphon.config.units import BYTES, SECONDS, amount
 from antiphon.providers.chat import ChatSettings
 from antiphon.providers.discovery import LOCAL_SERVERS, in_environment
 from antiphon.providers.presets import PRESETS

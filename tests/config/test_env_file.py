@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.config import Config, ConfigErrors, filled_environment, load
+from antiphon.config import Config, ConfigErrors, fill_environment, load
 from tests.config.conftest import KNOWN
 
 NAME = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,10}", fullmatch=True)
@@ -25,7 +25,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def loaded(file: Path, text: str, **environ: str) -> Config:
     file.write_text(text, encoding="utf-8")
     home = {"HOME": str(file.parent / "home"), **environ}
-    return load(environ=filled_environment(file, home), types=KNOWN)
+    return load(environ=fill_environment(file, home), types=KNOWN)
 
 
 def mistakes(file: Path, text: str, **environ: str) -> list[str]:
@@ -50,7 +50,7 @@ def test_what_a_line_can_be(file: Path) -> None:
         "PLAIN=last\n",
         encoding="utf-8",
     )
-    assert filled_environment(file, {}) == {
+    assert fill_environment(file, {}) == {
         "PLAIN": "last",
         "EXPORTED": "value",
         "SPACED": "a value",
@@ -71,7 +71,7 @@ def test_only_what_is_missing_is_filled_in(
     quoted = {name: value.replace("\\", "\\\\").replace('"', '\\"') for name, value in written.items()}
     file.write_text("".join(f'{name}="{value}"\n' for name, value in quoted.items()), encoding="utf-8")
     kept = dict(there)
-    found = filled_environment(file, there)
+    found = fill_environment(file, there)
     assert found == {**written, **there}
     assert there == kept
 
@@ -98,7 +98,7 @@ def test_a_variable_that_is_set_stays(file: Path, value: str) -> None:
 def test_the_process_itself_is_not_changed(file: Path) -> None:
     before = dict(os.environ)
     file.write_text("ANTIPHON_SERVER__PORT=9000\nSOMETHING=else\n")
-    assert load(environ=filled_environment(file), types=KNOWN).server.port == 9000
+    assert load(environ=fill_environment(file), types=KNOWN).server.port == 9000
     assert dict(os.environ) == before
 
 
@@ -117,10 +117,10 @@ def test_a_wrong_value_is_told_with_its_line(file: Path) -> None:
 
 def test_a_file_that_cannot_be_read(file: Path) -> None:
     with pytest.raises(ConfigErrors, match="cannot read the file of variables: No such file"):
-        filled_environment(file)
+        fill_environment(file)
     file.write_bytes(b"A=\xff\n")
     with pytest.raises(ConfigErrors, match="not valid UTF-8"):
-        filled_environment(file)
+        fill_environment(file)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.config import UnknownModel
-from antiphon.config.routes import best_pattern, filled
+from antiphon.config.routes import best_pattern, fill_wildcard
 from tests.config.conftest import Load, Mistakes
 
 TWO = (
@@ -80,4 +80,4 @@ def test_what_is_chosen_fits_and_nothing_longer_does(aliases: list[str], name: s
     assert (chosen is None) == (not fitting)
     if chosen is not None:
         assert len(chosen) == max(map(len, fitting))
-        assert filled(chosen, (chosen,), name) == (name,)
+        assert fill_wildcard(chosen, (chosen,), name) == (name,)

@@ -18,8 +18,8 @@ def test_every_dialect_can_be_configured() -> None:
 
 def test_an_answer_that_is_not_streamed_may_take_longer_to_begin() -> None:
     limits = UpstreamTimeouts(first_byte=1, whole=2)
-    assert limits.patient(stream=True) is limits
-    assert limits.patient(stream=False) == UpstreamTimeouts(first_byte=2, whole=2, total=2)
+    assert limits.for_answer(stream=True) is limits
+    assert limits.for_answer(stream=False) == UpstreamTimeouts(first_byte=2, whole=2, total=2)
 
 
 def test_the_configuration_knows_no_provider_by_name() -> None:

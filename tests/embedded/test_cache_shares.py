@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.embedded.cache_shares import SHARES, CacheShares
+from antiphon.embedded.process_sharing import SHARES, CacheShares
 
 CONTEXT = SHARES * 100
 

@@ -10,24 +10,24 @@ HI = {"role": "user", "content": "Hi."}
 
 
 def test_a_conversation_without_instructions_gets_ours_before_everything() -> None:
-    opened = defaults_of(DEFAULT).opened([HI])
-    assert opened[0] == {"role": "system", "content": INSTRUCTIONS}
-    assert [message["role"] for message in opened[1:-1]] == ["user", "assistant"] * len(EXAMPLES)
-    assert opened[-1] is HI
+    add_opening = defaults_of(DEFAULT).add_opening([HI])
+    assert add_opening[0] == {"role": "system", "content": INSTRUCTIONS}
+    assert [message["role"] for message in add_opening[1:-1]] == ["user", "assistant"] * len(EXAMPLES)
+    assert add_opening[-1] is HI
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
 def test_any_instructions_replace_ours(role: str) -> None:
     theirs = [{"role": role, "content": "Be a pirate."}, HI]
-    assert defaults_of(DEFAULT).opened(theirs) == theirs
-    assert defaults_of(DEFAULT).opened(list(reversed(theirs))) == list(reversed(theirs))
+    assert defaults_of(DEFAULT).add_opening(theirs) == theirs
+    assert defaults_of(DEFAULT).add_opening(list(reversed(theirs))) == list(reversed(theirs))
 
 
 def test_another_model_is_given_nothing() -> None:
     for name in (*CATALOGUE, "/some/model.gguf"):
         if name != DEFAULT:
             other = defaults_of(name)
-            assert other.opened([HI]) == [HI]
+            assert other.add_opening([HI]) == [HI]
             assert (other.more, other.longest) == ({}, None)
 
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from antiphon.embedded import weights
 from antiphon.embedded.catalogue import CATALOGUE, CatalogueModel
-from antiphon.embedded.download import ExpectedFile, download, note_of
-from antiphon.embedded.gguf import OnHub, WeightsError
+from antiphon.embedded.download import ExpectedFile, download, record_path
+from antiphon.embedded.gguf import HubSource, WeightsError
 from antiphon.embedded.progress import ProgressStep, silent
 from tests.embedded.hub import CONTENT, SHA256, Hub
 
 ROW = CatalogueModel(
-    OnHub("somebody/Tiny-GGUF", "abc123", "Tiny-Q8_0.gguf", len(CONTENT), SHA256), "MIT", 2048, 1024
+    HubSource("somebody/Tiny-GGUF", "abc123", "Tiny-Q8_0.gguf", len(CONTENT), SHA256), "MIT", 2048, 1024
 )
 PART, NOTE = ".tiny.gguf.part", ".tiny.gguf.part.json"
 
@@ -161,7 +161,7 @@ def test_a_hub_that_says_no(hub: Hub, folder: Path, status: int, said: str) -> N
 
 
 def test_no_room_for_it_is_said_before(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = OnHub("somebody/Huge-GGUF", "abc", "Huge.gguf", 2**60, SHA256)
+    source = HubSource("somebody/Huge-GGUF", "abc", "Huge.gguf", 2**60, SHA256)
     monkeypatch.setitem(CATALOGUE, "huge", CatalogueModel(source, "MIT", 2048, 1024))
     with pytest.raises(WeightsError, match=r"MiB free, and the model needs .* ANTIPHON_MODELS_DIR"):
         weights.pull("huge")
@@ -215,7 +215,7 @@ def test_a_plain_address_goes_on_only_while_the_file_is_the_same(hub: Hub, tmp_p
     hub.content, hub.etag = b"GGUF" + CONTENT, '"two"'
     download(wanted, part, silent)
     assert part.read_bytes() == hub.content
-    assert not note_of(part).exists()
+    assert not record_path(part).exists()
 
 
 def test_without_a_sign_of_sameness_nothing_is_kept(hub: Hub, tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_every_row_of_the_catalogue_is_complete() -> None:
         assert re.fullmatch("[0-9a-f]{64}", row.source.sha256), name
         assert row.licence in {"Apache-2.0", "MIT"}, name
         assert row.memory(2048) > row.source.size, name
-        if isinstance(row.source, OnHub):
+        if isinstance(row.source, HubSource):
             assert re.fullmatch("[0-9a-f]{40}", row.source.revision), name
             assert row.source.file.endswith(".gguf"), name
     assert len({row.source.sha256 for row in CATALOGUE.values()}) == len(CATALOGUE)

@@ -183,13 +183,13 @@ def test_steps_and_memory_of_the_judgement_grow_with_the_schema_and_no_faster(sc
 def test_a_reference_is_followed_once_however_often_it_stands_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """To take one of many kilobytes apart for each of many short ones that lead to it would take seconds."""
     followed: list[str] = []
-    real = grammar_cost._Costs._found
+    real = grammar_cost._Costs._resolve
 
     def noted(self: grammar_cost._Costs, ref: str) -> Any:
         followed.append(ref)
         return real(self, ref)
 
-    monkeypatch.setattr(grammar_cost._Costs, "_found", noted)
+    monkeypatch.setattr(grammar_cost._Costs, "_resolve", noted)
     long = "#" + "/x" * 5000
     schema = {"anyOf": [{"$ref": "#/$defs/d"} for _ in range(50)], "$defs": {"d": {"$ref": long}}}
     assert objection(schema) is None

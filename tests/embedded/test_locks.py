@@ -24,9 +24,9 @@ def test_shared_holders_keep_a_single_one_out(tmp_path: Path) -> None:
         assert not alone.acquire(wait=False)
         reader.release()
     with alone:
-        assert alone.held
+        assert alone.is_held
         assert not readers[0].acquire(wait=False)
-    assert not alone.held
+    assert not alone.is_held
 
 
 def test_a_dead_holder_holds_nothing(tmp_path: Path) -> None:
@@ -45,4 +45,4 @@ def test_a_dead_holder_holds_nothing(tmp_path: Path) -> None:
         holder.kill()
         holder.wait()
         with FileLock(path) as lock:
-            assert lock.held
+            assert lock.is_held

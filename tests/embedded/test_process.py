@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from antiphon.config import LocalSettings
-from antiphon.embedded.process import Endpoint, ModelError, ModelProcess, available
+from antiphon.embedded.process import Endpoint, ModelError, ModelProcess, why_unavailable
 from tests.embedded.processes import ROOT
 
 LOCAL = LocalSettings(slots=2, context=256, idle_seconds=600.0, threads=1)
@@ -74,17 +74,17 @@ async def say(endpoint: Endpoint, tokens: int = 2) -> str:
 
 
 def test_it_is_available_here() -> None:
-    assert available() is None
+    assert why_unavailable() is None
 
 
 def test_without_the_bindings_the_reason_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "needs the package xllamacpp" in (available() or "")
+    assert "needs the package xllamacpp" in (why_unavailable() or "")
 
 
 def test_without_a_system_library_the_reason_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("antiphon.embedded.process._LIBRARIES", ("libnothing.so.0",))
-    assert "needs the system library libnothing.so.0" in (available() or "")
+    assert "needs the system library libnothing.so.0" in (why_unavailable() or "")
 
 
 async def test_nothing_starts_before_it_is_needed(start: Start, tmp_path: Path) -> None:

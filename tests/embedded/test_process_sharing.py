@@ -1,46 +1,46 @@
 from dataclasses import replace
 from pathlib import Path
 
-from antiphon.embedded.process_sharing import Sharing
-from antiphon.embedded.spawn import Endpoint
+from antiphon.embedded.process import Endpoint
+from antiphon.embedded.process_sharing import ProcessSharing
 
 ENDPOINT = Endpoint("http://127.0.0.1:1", "secret", 256, "tiny")
 
 
 def test_there_is_one_owner_and_the_others_find_it(tmp_path: Path) -> None:
-    owner, guest = Sharing(tmp_path, "tiny", 4), Sharing(tmp_path, "tiny", 4)
-    assert owner.own()
-    assert not guest.own()
-    assert guest.published() is None
-    owner.publish(ENDPOINT)
-    assert guest.published() == ENDPOINT
-    owner.publish(replace(ENDPOINT, key="other"))
-    assert guest.published() == replace(ENDPOINT, key="other")
-    owner.disown()
-    assert guest.published() is None
-    assert guest.own()
-    guest.disown()
+    owner, guest = ProcessSharing(tmp_path, "tiny", 4), ProcessSharing(tmp_path, "tiny", 4)
+    assert owner.try_to_own()
+    assert not guest.try_to_own()
+    assert guest.read_endpoint() is None
+    owner.write_endpoint(ENDPOINT)
+    assert guest.read_endpoint() == ENDPOINT
+    owner.write_endpoint(replace(ENDPOINT, key="other"))
+    assert guest.read_endpoint() == replace(ENDPOINT, key="other")
+    owner.release_ownership()
+    assert guest.read_endpoint() is None
+    assert guest.try_to_own()
+    guest.release_ownership()
 
 
 def test_who_is_no_owner_takes_nothing_back(tmp_path: Path) -> None:
-    owner, guest = Sharing(tmp_path, "tiny"), Sharing(tmp_path, "tiny")
-    assert owner.own()
-    owner.publish(ENDPOINT)
-    guest.disown()
-    assert guest.published() == ENDPOINT
-    owner.disown()
+    owner, guest = ProcessSharing(tmp_path, "tiny"), ProcessSharing(tmp_path, "tiny")
+    assert owner.try_to_own()
+    owner.write_endpoint(ENDPOINT)
+    guest.release_ownership()
+    assert guest.read_endpoint() == ENDPOINT
+    owner.release_ownership()
 
 
 def test_other_settings_are_another_model(tmp_path: Path) -> None:
-    one, other = Sharing(tmp_path, "tiny", 4), Sharing(tmp_path, "tiny", 5)
-    assert one.own()
-    assert other.own()
-    one.disown()
-    other.disown()
+    one, other = ProcessSharing(tmp_path, "tiny", 4), ProcessSharing(tmp_path, "tiny", 5)
+    assert one.try_to_own()
+    assert other.try_to_own()
+    one.release_ownership()
+    other.release_ownership()
 
 
 def test_use_and_unloading_exclude_each_other(tmp_path: Path) -> None:
-    owner, guest = Sharing(tmp_path, "tiny"), Sharing(tmp_path, "tiny")
+    owner, guest = ProcessSharing(tmp_path, "tiny"), ProcessSharing(tmp_path, "tiny")
     first, second = guest.use(), owner.use()
     assert first.acquire(wait=False)
     assert second.acquire(wait=False)
@@ -51,11 +51,11 @@ def test_use_and_unloading_exclude_each_other(tmp_path: Path) -> None:
     assert not first.acquire(wait=False)
     owner.end_unloading()
     with first:
-        assert first.held
+        assert first.is_held
 
 
 def test_use_is_seen_by_all(tmp_path: Path) -> None:
-    owner, guest = Sharing(tmp_path, "tiny"), Sharing(tmp_path, "tiny")
+    owner, guest = ProcessSharing(tmp_path, "tiny"), ProcessSharing(tmp_path, "tiny")
     assert owner.unused_for() == 0.0
     guest.touch()
     assert owner.unused_for() < 60.0

@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from antiphon.embedded.tool_prompt import answering, calling, last_question, tool_prompt, tool_schema
-from antiphon.embedded.tool_text import CallArguments, CallBegun, CallEnded, ToolTextParser
+from antiphon.embedded.tool_prompt import (
+    build_answer_messages,
+    build_call_messages,
+    last_question,
+    tool_prompt,
+    tool_schema,
+)
+from antiphon.embedded.tool_text import CallArguments, CallEnd, CallStart, ToolTextParser
 from tests.embedded.processes import Running
 
 
@@ -83,9 +89,9 @@ def test_the_prompt_has_each_function_on_a_line() -> None:
 
 def test_the_prompt_joins_the_instructions() -> None:
     question = {"role": "user", "content": "Weather in Rome?"}
-    alone = calling([question], [WEATHER])
+    alone = build_call_messages([question], [WEATHER])
     assert alone == [{"role": "system", "content": tool_prompt([WEATHER])}, question]
-    first, *rest = calling([{"role": "system", "content": "Be brief."}, question], [WEATHER])
+    first, *rest = build_call_messages([{"role": "system", "content": "Be brief."}, question], [WEATHER])
     assert first["content"] == f"Be brief.\n\n{tool_prompt([WEATHER])}"
     assert rest == [question]
 
@@ -108,7 +114,7 @@ def test_calls_and_outputs_become_words() -> None:
         {"role": "assistant", "content": None, "tool_calls": [call(1, "Rome")]},
         {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
     ]
-    told = answering(history)
+    told = build_answer_messages(history)
     assert told[0] == history[0]
     assert told[1:] == [
         {"role": "assistant", "content": 'I called get_weather with {"location": "Rome"}.'},
@@ -119,7 +125,7 @@ def test_calls_and_outputs_become_words() -> None:
         },
     ]
     later = [*history, {"role": "assistant", "content": "Sunny."}, {"role": "user", "content": "Thanks"}]
-    assert [message["content"] for message in answering(later)[2:]] == [
+    assert [message["content"] for message in build_answer_messages(later)[2:]] == [
         "The result of get_weather is: sunny",
         "Sunny.",
         "Thanks",
@@ -130,7 +136,7 @@ def test_calls_and_outputs_become_words() -> None:
 
 def test_several_outputs_are_told_apart() -> None:
     calls = [call(1, "Rome"), call(2, "Oslo")]
-    told = calling(
+    told = build_call_messages(
         [
             {"role": "user", "content": "Rome and Oslo?"},
             {"role": "assistant", "content": "Let me see.", "tool_calls": calls},
@@ -155,16 +161,16 @@ def test_the_model_makes_the_call(child: Running) -> None:
     question = "What's the weather like in Paris?"
     answer = child.chat(
         {
-            "messages": calling([{"role": "user", "content": question}], [WEATHER]),
+            "messages": build_call_messages([{"role": "user", "content": question}], [WEATHER]),
             "max_tokens": 60,
             "response_format": {"type": "json_schema", "json_schema": {"schema": tool_schema([WEATHER])}},
         }
     )
     begun, arguments, ended = ToolTextParser(question).feed(answer.text)
-    assert begun == CallBegun("get_weather")
+    assert begun == CallStart("get_weather")
     assert isinstance(arguments, CallArguments)
     assert json.loads(arguments.text)["location"] == "Paris"
-    assert ended == CallEnded()
+    assert ended == CallEnd()
 
 
 @pytest.mark.parametrize("parallel", [False, True])
@@ -172,7 +178,7 @@ def test_the_model_takes_schemas_with_references(child: Running, parallel: bool)
     schema = tool_schema([MOVE, PING], parallel=parallel, most=2)
     answer = child.chat(
         {
-            "messages": calling([{"role": "user", "content": "Move to row three"}], [MOVE, PING]),
+            "messages": build_call_messages([{"role": "user", "content": "Move to row three"}], [MOVE, PING]),
             "max_tokens": 120,
             "response_format": {"type": "json_schema", "json_schema": {"schema": schema}},
         }

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.embedded.tool_text import CallArguments, CallBegun, CallEnded, ToolTextParser, ToolTextPiece
+from antiphon.embedded.tool_text import CallArguments, CallEnd, CallStart, ToolTextParser, ToolTextPiece
 
 Call = tuple[str, dict[str, Any]]
 
@@ -37,12 +37,12 @@ def made(pieces: list[ToolTextPiece]) -> list[Call]:
     name, text = "", ""
     for piece in pieces:
         match piece:
-            case CallBegun():
+            case CallStart():
                 name, text = piece.name, ""
             case CallArguments():
                 assert piece.text
                 text += piece.text
-            case CallEnded():
+            case CallEnd():
                 result.append((name, json.loads(text)))
     return result
 
@@ -71,18 +71,18 @@ def test_a_call_that_is_cut_off_never_ends(wanted: Call, place: int) -> None:
     text = written(wanted, None)
     parser = ToolTextParser()
     pieces = parser.feed(text[: place % len(text)])
-    assert CallEnded() not in pieces
-    assert len([piece for piece in pieces if isinstance(piece, CallBegun)]) <= 1
+    assert CallEnd() not in pieces
+    assert len([piece for piece in pieces if isinstance(piece, CallStart)]) <= 1
 
 
 def test_the_first_call_comes_piece_by_piece() -> None:
     parser = ToolTextParser()
     assert parser.feed('[ {"na') == []
-    assert parser.feed('me" : "f",') == [CallBegun("f")]
+    assert parser.feed('me" : "f",') == [CallStart("f")]
     assert parser.feed('"arguments": {"a" : "x y') == [CallArguments('{"a":"x y')]
-    assert parser.feed('"\n} }') == [CallArguments('"}'), CallEnded()]
+    assert parser.feed('"\n} }') == [CallArguments('"}'), CallEnd()]
     assert parser.feed(', {"name": "g", "arguments": {') == []
-    assert parser.feed("}}") == [CallBegun("g"), CallArguments("{}"), CallEnded()]
+    assert parser.feed("}}") == [CallStart("g"), CallArguments("{}"), CallEnd()]
     assert parser.feed("]") == []
     assert parser.done
 

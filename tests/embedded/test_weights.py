@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.embedded import fetch, weights
+from antiphon.embedded import package_index, weights
 from antiphon.embedded.catalogue import CATALOGUE, DEFAULT, CatalogueModel
-from antiphon.embedded.fetch import Installer
-from antiphon.embedded.gguf import InWheel, NotHere, WeightsError
+from antiphon.embedded.gguf import NotInstalled, WeightsError, WheelSource
 from antiphon.embedded.locks import FileLock
+from antiphon.embedded.package_index import Installer
 from antiphon.embedded.progress import ProgressStep
 from tests.embedded.processes import ROOT
 
@@ -53,10 +53,10 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def tiny(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> InWheel:
+def tiny(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> WheelSource:
     """A model in a wheel on that index, which asks for a dependency that does not exist."""
     _write_wheel(wheels, {MEMBER: CONTENT})
-    source = InWheel("antiphon-tiny", "1.0", MEMBER, len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
+    source = WheelSource("antiphon-tiny", "1.0", MEMBER, len(CONTENT), hashlib.sha256(CONTENT).hexdigest())
     monkeypatch.setitem(CATALOGUE, "tiny", CatalogueModel(source, "MIT", 2048, 1024))
     return source
 
@@ -111,11 +111,11 @@ class Site:
         self._thread.join()
 
 
-@pytest.mark.parametrize("installer", fetch.installers(), ids=lambda installer: installer.kind)
+@pytest.mark.parametrize("installer", package_index.find_installers(), ids=lambda installer: installer.kind)
 def test_a_model_is_taken_out_of_its_wheel(
-    installer: Installer, tiny: InWheel, folder: Path, monkeypatch: pytest.MonkeyPatch
+    installer: Installer, tiny: WheelSource, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "installers", lambda: [installer])
+    monkeypatch.setattr(package_index, "find_installers", lambda: [installer])
     steps: list[ProgressStep] = []
     file = weights.pull("tiny", steps.append)
     assert file.read_bytes() == CONTENT
@@ -127,7 +127,7 @@ def test_a_model_is_taken_out_of_its_wheel(
     assert _names(folder) == {".lock", "tiny.gguf", ".tiny.gguf.json"}
 
 
-def test_a_second_pull_costs_one_look(tiny: InWheel, wheels: Path) -> None:
+def test_a_second_pull_costs_one_look(tiny: WheelSource, wheels: Path) -> None:
     file = weights.pull("tiny")
     status = file.stat()
     file.write_bytes(OTHER)
@@ -151,15 +151,17 @@ def test_a_look_imports_nothing_heavy(folder: Path, tmp_path: Path) -> None:
     assert (ran.stdout, ran.stderr) == ("0 set()\n", "")
 
 
-def test_a_damaged_file_is_fetched_again(tiny: InWheel) -> None:
+def test_a_damaged_file_is_fetched_again(tiny: WheelSource) -> None:
     file = weights.pull("tiny")
     file.write_bytes(OTHER)
-    with pytest.raises(NotHere):
+    with pytest.raises(NotInstalled):
         weights.path("tiny")
     assert weights.pull("tiny").read_bytes() == CONTENT
 
 
-def test_a_file_without_its_record_is_checked_once_more(tiny: InWheel, folder: Path, wheels: Path) -> None:
+def test_a_file_without_its_record_is_checked_once_more(
+    tiny: WheelSource, folder: Path, wheels: Path
+) -> None:
     file = weights.pull("tiny")
     (folder / ".tiny.gguf.json").write_text("nonsense")
     for wheel in wheels.iterdir():
@@ -169,7 +171,7 @@ def test_a_file_without_its_record_is_checked_once_more(tiny: InWheel, folder: P
 
 
 def test_a_wrong_checksum_leaves_nothing(
-    tiny: InWheel, folder: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: WheelSource, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(CATALOGUE, "tiny", CatalogueModel(replace(tiny, sha256="0" * 64), "MIT", 2048, 1024))
     with pytest.raises(WeightsError, match=r"has the wrong checksum .* Check the configured package index"):
@@ -177,14 +179,14 @@ def test_a_wrong_checksum_leaves_nothing(
     assert _names(folder) == {".lock"}
 
 
-def test_a_wheel_without_the_file(wheels: Path, tiny: InWheel, folder: Path) -> None:
+def test_a_wheel_without_the_file(wheels: Path, tiny: WheelSource, folder: Path) -> None:
     _write_wheel(wheels, {"antiphon_tiny/readme": b"hello"})
     with pytest.raises(WeightsError, match=r"antiphon-tiny 1.0 has no antiphon_tiny/tiny.gguf in it"):
         weights.pull("tiny")
     assert _names(folder) == {".lock"}
 
 
-def test_a_package_that_cannot_be_had(wheels: Path, tiny: InWheel, folder: Path) -> None:
+def test_a_package_that_cannot_be_had(wheels: Path, tiny: WheelSource, folder: Path) -> None:
     for wheel in wheels.iterdir():
         wheel.unlink()
     with pytest.raises(WeightsError, match=r"could not be fetched\. (pip|uv) said: .+ Check the network"):
@@ -192,31 +194,31 @@ def test_a_package_that_cannot_be_had(wheels: Path, tiny: InWheel, folder: Path)
     assert _names(folder) == {".lock"}
 
 
-def test_neither_pip_nor_uv(tiny: InWheel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "installers", list)
+def test_neither_pip_nor_uv(tiny: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(package_index, "find_installers", list)
     with pytest.raises(WeightsError, match="there is neither pip nor uv here"):
         weights.pull("tiny")
 
 
 def test_what_an_installer_says_is_told_without_passwords(
-    tiny: InWheel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: WheelSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = tmp_path / "pip"
     script.write_text("#!/bin/sh\necho 'cannot reach https://me:secret@index.example/simple' >&2\nexit 3\n")
     script.chmod(0o755)
-    monkeypatch.setattr(fetch, "installers", lambda: [Installer("pip", (str(script),))])
+    monkeypatch.setattr(package_index, "find_installers", lambda: [Installer("pip", (str(script),))])
     with pytest.raises(WeightsError) as raised:
         weights.pull("tiny")
     assert "pip said: cannot reach https://index.example/simple." in str(raised.value)
 
 
 def test_an_installer_that_fills_the_disk(
-    tiny: InWheel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: WheelSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = tmp_path / "pip"
     script.write_text("#!/bin/sh\nhead -c 9 /dev/zero > /dev/full\n")
     script.chmod(0o755)
-    monkeypatch.setattr(fetch, "installers", lambda: [Installer("pip", (str(script),))])
+    monkeypatch.setattr(package_index, "find_installers", lambda: [Installer("pip", (str(script),))])
     with pytest.raises(WeightsError, match=r"The disk of .* is full"):
         weights.pull("tiny")
 
@@ -229,7 +231,7 @@ def test_installers_are_found_beside_python_and_on_the_path(
     uv.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", "")
-    found = {installer.kind: installer for installer in fetch.installers()}
+    found = {installer.kind: installer for installer in package_index.find_installers()}
     assert found["uv"].command == (str(uv),)
 
 
@@ -370,7 +372,7 @@ def test_unknown_names_and_bad_ones() -> None:
         weights.pull("gpt")
     with pytest.raises(WeightsError, match="gives no usable name"):
         weights.pull("http://127.0.0.1:9/")
-    with pytest.raises(NotHere, match="antiphon models pull smollm2-135m-instruct"):
+    with pytest.raises(NotInstalled, match="antiphon models pull smollm2-135m-instruct"):
         weights.path(DEFAULT)
     with pytest.raises(WeightsError, match="There is no model gpt on this machine; there is: none"):
         weights.remove("gpt")
@@ -419,7 +421,7 @@ def test_a_look_waits_for_nobody(tmp_path: Path, folder: Path) -> None:
         assert weights.path("own") == weights.pull("own") == file
 
 
-def test_a_model_whose_record_cannot_be_written_still_serves(tiny: InWheel, folder: Path) -> None:
+def test_a_model_whose_record_cannot_be_written_still_serves(tiny: WheelSource, folder: Path) -> None:
     (folder / ".tiny.gguf.json").mkdir(parents=True)
     file = weights.pull("tiny")
     assert weights.path("tiny") == file

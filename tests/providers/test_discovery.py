@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.config import Config, FoundProvider, Secret, discovers, load, with_found
+from antiphon.config import Config, FoundProvider, Secret, add_found_providers, load, should_discover
 from antiphon.providers import discovery
 from antiphon.providers.discovery import LOCAL_SERVERS, LocalServer, in_environment, on_this_machine
 from antiphon.providers.http import UpstreamClient
@@ -156,7 +156,7 @@ def test_a_server_that_is_open_to_others_finds_nothing_unless_it_is_told_to(
     configure: Configure, text: str, found: bool
 ) -> None:
     config = configure(f"[server]\n{text}\n", OPENAI_API_KEY="sk-1")
-    assert ("openai" in config.providers, bool(config.discovered), discovers(config)) == (found,) * 3
+    assert ("openai" in config.providers, bool(config.discovered), should_discover(config)) == (found,) * 3
 
 
 def test_a_paid_model_is_never_the_default(configure: Configure) -> None:
@@ -230,7 +230,7 @@ async def test_a_server_that_answers_on_its_port_is_found(at: Place, kind: str) 
         assert found == FoundProvider(kind, {"type": kind, "base_url": server.base_url}, server.base_url)
         assert not found.is_paid
         assert [one.path for one in fake.requests] == [server.path]
-        settings = with_found(Config(), [found], TYPES, {}).providers[kind]
+        settings = add_found_providers(Config(), [found], TYPES, {}).providers[kind]
         assert (settings.base_url, settings.api_key) == (server.base_url, None)
 
 

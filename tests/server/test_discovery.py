@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from antiphon.config import FoundProvider, load, with_found
+from antiphon.config import FoundProvider, add_found_providers, load
 from antiphon.providers.presets import PRESETS
 from antiphon.providers.registry import TYPES
 from antiphon.server.local import open_local
@@ -43,7 +43,7 @@ def discovering(tmp_path: Path, upstream: Upstream, audited: None) -> Iterator[D
         def start(toml: str = "", **settings: str) -> Serving:
             config = configure(tmp_path / "server", upstream.toml + toml, **settings)
             found = FoundProvider("paid", {"type": "chat", "base_url": upstream.url}, "PAID_API_KEY")
-            return running.enter_context(Serving(with_found(config, [found], TYPES, {})))
+            return running.enter_context(Serving(add_found_providers(config, [found], TYPES, {})))
 
         yield start
 
@@ -114,7 +114,7 @@ def said(tmp_path: Path) -> Callable[..., str]:
     """What the banner says about these providers."""
 
     def told(*found: FoundProvider, toml: str = "") -> str:
-        config = with_found(configure(tmp_path, toml), found, TYPES, {})
+        config = add_found_providers(configure(tmp_path, toml), found, TYPES, {})
         with bind("127.0.0.1", 0) as listener:
             return banner(config, listener)
 
@@ -156,7 +156,7 @@ def test_the_banner_says_how_to_get_models_to_those_who_have_none_of_their_own(
         assert "\n.venv/bin/antiphon chat --url http" in text
         monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
         assert "or run antiphon config init\n" in banner(without, listener)
-        assert "next:" not in banner(with_found(without, [OPENAI], TYPES, {}), listener)
+        assert "next:" not in banner(add_found_providers(without, [OPENAI], TYPES, {}), listener)
         assert "next:" not in banner(replace(without, source="antiphon.toml"), listener)
 
 
@@ -169,7 +169,9 @@ def test_the_banner_says_how_clients_find_another_port(tmp_path: Path) -> None:
 
 def test_the_banner_stays_one_screen_with_every_key_there_is(tmp_path: Path) -> None:
     every = [FoundProvider(name, {"type": name}, f"{name.upper()}_API_KEY") for name in PRESETS]
-    config = with_found(load(environ={"XDG_CONFIG_HOME": str(tmp_path)}, types=TYPES), every, TYPES, {})
+    config = add_found_providers(
+        load(environ={"XDG_CONFIG_HOME": str(tmp_path)}, types=TYPES), every, TYPES, {}
+    )
     with bind("127.0.0.1", 0) as listener:
         lines = banner(config, listener).splitlines()
     assert len(lines) <= 17

@@ -18,7 +18,7 @@ from antiphon.compliance.http_exchange import RecordedExchange
 from antiphon.compliance.probe import ServerUnderTest
 from antiphon.compliance.results import Report
 from antiphon.compliance.runner import run
-from antiphon.embedded.process import available
+from antiphon.embedded.process import why_unavailable
 from tests.server.servers import Serving, configure
 from tests.server.upstream import Call, Upstream
 from tests.spec.validators import assert_valid, assert_valid_event, assert_valid_response
@@ -63,7 +63,7 @@ def behind_a_chat_upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def with_the_embedded_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Results]:
-    assert available() is None, available()
+    assert why_unavailable() is None, why_unavailable()
     config = configure(tmp_path_factory.mktemp("embedded"), LOCAL__ENABLED="true")
     assert config.default_model is not None
     with Serving(config) as server:

