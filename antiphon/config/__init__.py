@@ -1,7 +1,7 @@
 """The configuration: one TOML file, environment variables on top, all typed, every mistake with its line."""
 
 from antiphon.config.catalogue import Modality, ModelFacts, Prices, PriceStep
-from antiphon.config.checks import add_found_providers, check_exposure, should_discover
+from antiphon.config.checks import add_found_providers, check_exposure, replace_models, should_discover
 from antiphon.config.env_file import fill_environment, vertice_protocol
 from antiphon.config.kinds import ExtraOptions
 from antiphon.config.loading import candidates, config_folder, load, locate
@@ -74,6 +74,7 @@ __all__ = [
     "load",
     "local_alias",
     "locate",
+    "replace_models",
     "secret_in",
     "should_discover",
     "show",

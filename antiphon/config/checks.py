@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from antiphon.config.document import OverlayText, parse_overlay
-from antiphon.config.mistakes import KeyPath, Where, quote, suggest
+from antiphon.config.document import ConfigDocument, OverlayText, parse_overlay
+from antiphon.config.mistakes import ConfigErrors, KeyPath, Where, quote, suggest
 from antiphon.config.reader import ConfigReader, keys, secret_in
 from antiphon.config.routes import TIERS_COOLDOWN, WILDCARD, RouteSettings
 from antiphon.config.schema import LOCAL, ClientKey, Config, StoreSettings, UnknownModel, local_alias
@@ -88,6 +88,17 @@ def add_found_providers(
         secret = secret_in(environ.get(settings.api_key_env or ""))
         providers[name] = replace(settings, api_key=secret)
     return replace(config, providers=providers, discovered=config.discovered | new)
+
+
+def replace_models(config: Config, models: Mapping[str, Sequence[str]]) -> Config:
+    """The configuration with another `[models]` table; `ConfigErrors` if that leads nowhere."""
+    reader = ConfigReader(ConfigDocument(), Config, None, {})
+    tables = {alias: tuple(targets) for alias, targets in models.items()}
+    changed = _with_local(replace(config, models=tables), {})
+    _check_models(reader, changed)
+    if reader.mistakes:
+        raise ConfigErrors(reader.mistakes)
+    return changed
 
 
 def _is_loopback(host: str) -> bool:

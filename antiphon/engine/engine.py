@@ -99,6 +99,15 @@ class Engine:
     def hosted(self) -> HostedTools:
         return self.settings.hosted
 
+    def use(self, config: Config) -> None:
+        """From the next run on, serve by this configuration; its providers and tools are those in force.
+
+        A run that has begun keeps its own, and what is known of targets stays known.
+        """
+        now = self.settings
+        routes = Routes(config, now.providers, self.clock, replaced=now.routes)
+        self.settings = SettingsInForce.of(config, now.providers, routes, now.hosted, now.media)
+
     def listen(self, listener: Listener) -> None:
         """From here on, tell this listener of each run."""
         self.services.listeners = (*self.services.listeners, listener)

@@ -31,6 +31,7 @@ from antiphon.server.freed_memory import FreedMemory
 from antiphon.server.logs import RequestLog
 from antiphon.server.models import ModelLists
 from antiphon.server.sessions import Sessions
+from antiphon.server.settings_changes import SettingsChanges
 from antiphon.spec.ids import new_id
 from antiphon.store import Store, StoreError, load_keys, open_store
 from antiphon.tools.base import ToolEnvironment
@@ -75,6 +76,7 @@ class Gateway:
         media = MediaFetcher(config.media, http)
         self.engine = Engine(config, providers, store, seal, store.clock, media, routes, hosted)
         self.engine.listen(self.requests)
+        self.changes = SettingsChanges(config, store, self._use)
         self.background = Background(self.engine, report=self._report)
         self.idempotency = IdempotencyKeys(store, store.clock)
         self.models = ModelLists(providers)
@@ -116,16 +118,25 @@ class Gateway:
             raise
         gateway = cls(config, store, seal, providers, http, routes, hosted)
         if background:
+            several = store.spans_machines or config.server.workers > 1
             try:
+                await gateway.changes.open(follows=several)
                 await gateway.background.open()
             except BaseException:
                 await gateway.close()
                 raise
             gateway._chores = asyncio.create_task(gateway._keep_house())
-            if store.spans_machines and any(routes):
+            if store.spans_machines:
                 gateway._sharing = StateSharing(routes.states, store, new_id("machine_"), store.clock)
                 gateway._sharing.start()
         return gateway
+
+    async def _use(self, config: Config) -> None:
+        """Serve the next runs by this configuration."""
+        self.config = config
+        self.engine.use(config)
+        if any(len(targets) > 1 for targets in config.models.values()):
+            await self.engine.routes.catalogue.load()
 
     @property
     def library(self) -> Library:
@@ -213,6 +224,7 @@ class Gateway:
             self._chores.cancel()
         if self._sharing is not None:
             await self._sharing.close()
+        await self.changes.close()
         await self.background.close()
         await self.idempotency.close()
         await self.models.close()

@@ -111,6 +111,8 @@ class Records(ABC):
     release_key = removes(short_lived.release_key)
     share = removes(short_lived.share)
     settle = writes(settlements.add)
+    _change_settings = writes(short_lived.change_settings)
+    changed_settings = reads(short_lived.changed_settings)
 
     @abstractmethod
     async def conversation_context(self, tenant: str, id: str) -> bytes | None:
@@ -259,9 +261,19 @@ class ResponseLog(ABC):
     @abstractmethod
     async def size(self) -> Size: ...
 
+    @abstractmethod
+    def announce(self, id: str) -> None:
+        """Tell who follows `changes` of this id, here and on other machines, that something was written."""
+
 
 class Store(ResponseLog, Records):
     """The whole interface, which the gateway uses."""
+
+    async def change_settings(self, base: str, data: bytes) -> int:
+        """Puts settings in the place of those known as `base`, and tells who follows that id."""
+        version = await self._change_settings(base, data)
+        self.announce(base)
+        return version
 
 
 @runtime_checkable

@@ -60,24 +60,31 @@ class Affinity:
 
     __slots__ = ("_cells", "_numbers", "_targets")
 
-    def __init__(self, cells: memoryview, targets: Sequence[Target]) -> None:
+    def __init__(self, cells: memoryview) -> None:
         self._cells = cells
-        self._targets = tuple(targets)
-        self._numbers = {target: n for n, target in enumerate(targets)}
+        self._targets: dict[int, Target] = {}
+        self._numbers: dict[Target, int] = {}
+
+    def name(self, number: int, target: Target) -> None:
+        """Let this number stand for the target, in the tables of all processes. Others are not kept."""
+        self._targets[number] = target
+        self._numbers[target] = number
 
     def find(self, keys: Sequence[int], now: float) -> Held | None:
         """What the first of these keys that is known leads to."""
         cells = self._cells
         for key in keys:
             for at in self._entries(key):
-                if cells[at + _KEY] == key and cells[at + _TARGET] < len(self._targets):
+                if cells[at + _KEY] == key and (target := self._targets.get(cells[at + _TARGET])) is not None:
                     tokens = cells[at + _TOKENS] if now - cells[at + _SEEN] < HELD else 0
-                    return Held(self._targets[cells[at + _TARGET]], tokens)
+                    return Held(target, tokens)
         return None
 
     def keep(self, keys: Sequence[int], target: Target, tokens: int, now: float) -> None:
         """These keys are on this target now, whose cache holds so many tokens of them."""
-        cells = self._cells
+        cells, number = self._cells, self._numbers.get(target)
+        if number is None:
+            return
         for key in keys:
             # In one pass, because every response has a key that is new.
             at, oldest = -1, 1 << 64
@@ -87,7 +94,7 @@ class Affinity:
                     break
                 if (seen := cells[entry + _SEEN]) < oldest:
                     at, oldest = entry, seen
-            cells[at + _TARGET], cells[at + _TOKENS] = self._numbers[target], max(tokens, 0)
+            cells[at + _TARGET], cells[at + _TOKENS] = number, max(tokens, 0)
             cells[at + _SEEN], cells[at + _KEY] = max(int(now), 0), key
 
     def _entries(self, key: int) -> range:

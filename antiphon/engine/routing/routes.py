@@ -39,16 +39,21 @@ class Routes:
         *,
         folder: Path | None = None,
         seed: int | None = None,
+        replaced: "Routes | None" = None,
     ) -> None:
-        """With a folder, all processes that use it share one state."""
+        """With a folder, all processes that use it share one state.
+
+        What the routes that are `replaced` know of targets and models stays known.
+        """
         self.providers = providers
-        self.catalogue = Catalogue(config, providers)
+        self.catalogue: Catalogue = Catalogue(config, providers) if replaced is None else replaced.catalogue
         self.clock = clock
         self.random = Random(seed)
         found = [route for alias in config.models if (route := config.route(alias)) is not None]
         targets = dict.fromkeys(target for route in found for target in route.targets)
         targets |= dict.fromkeys(route.spare for route in found if route.spare is not None)
-        self.states = States(list(targets), folder if found else None)
+        self.states: States = States(folder=folder) if replaced is None else replaced.states
+        self.states.add(targets)
         first = self.random.randrange(1, 2**31)
         self._routes = {route.name: RouteInUse(route, self, first + n) for n, route in enumerate(found)}
         self.get: Callable[[str], RouteInUse | None] = self._routes.get

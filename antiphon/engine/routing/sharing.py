@@ -11,6 +11,7 @@ probe of its own. Of the retries that are allowed whatever clients sent, each ma
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from antiphon.engine.routing.breaker import ELSEWHERE
@@ -57,7 +58,7 @@ class StateSharing:
         self._writer = writer
         self._clock = clock
         self._interval = interval
-        self._seen: dict[str, _Seen] = {state.name: _Seen() for state in states}
+        self._seen: dict[str, _Seen] = defaultdict(_Seen)
         self._running: asyncio.Task[None] | None = None
         self._is_failing = False
 
@@ -71,7 +72,7 @@ class StateSharing:
 
     async def tick(self) -> None:
         """Publish what is new here, and take over what is newer elsewhere."""
-        if not self._states.leads():
+        if not any(True for _ in self._states) or not self._states.leads():
             return
         now = self._clock()
         with self._states.changing():

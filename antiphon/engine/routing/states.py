@@ -3,13 +3,16 @@
 One worker keeps it in memory of its own. Several map one file in the data folder: the numbers lie there as
 they are, and whatever changes more than one of them holds a lock on a second file, which the kernel lets go
 when its holder dies. The file means nothing once no worker has it: the first that opens it begins anew.
+
+A target is found there by a digest of its name. So processes may have different targets, and add some while
+they run; a place that was taken stays taken, with what is known, until the file is begun anew.
 """
 
 import fcntl
 import logging
 import mmap
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from hashlib import blake2b
 from pathlib import Path
@@ -28,10 +31,16 @@ log = logging.getLogger(__name__)
 FILE = "routes.state"
 LOCK = "routes.lock"
 LEADER = "routes.leader"
-_HEAD = 8  # cells at the start of a file; the first holds what the file is about
+MOST = 256
+"""So many targets have a place in a file; more are each process's own."""
+_HEAD = 8  # cells at the start of a file; the first says how it is laid out
 _BREAKER = 1 + breaker.SIZE
 _ESTIMATES = _BREAKER + estimates.SIZE
 SIZE = _ESTIMATES + retry_budget.SIZE
+_PLACES = _HEAD + MOST  # where the places of targets begin, after the digests of their names
+_TENANTS = _PLACES + MOST * SIZE
+_CELLS = _TENANTS + tenant_breakers.SIZE
+_BYTES = _CELLS * 8 + affinity.BYTES
 
 
 class TargetState:
@@ -64,34 +73,60 @@ class TargetState:
 class States:
     """The targets by name, and which of them each chain was answered by."""
 
-    def __init__(self, targets: Sequence[Target], folder: Path | None = None) -> None:
+    def __init__(self, targets: Iterable[Target] = (), folder: Path | None = None) -> None:
         """Without a folder the state is this process's own."""
         self.owner = os.getpid()
         self._files: list[int] = []
         self._folder = folder
         self._leading: int | None = None
         self._depth = 0
-        size = (_HEAD + SIZE * len(targets) + tenant_breakers.SIZE) * 8
-        shared = self._mapped(folder, targets, size) if folder is not None else None
-        self._by_target = {target: TargetState.alone(target, self._is_alive) for target in targets}
-        if shared is None:
+        self._by_target: dict[Target, TargetState] = {}
+        shared = self._mapped(folder) if folder is not None else None
+        self._shared = None if shared is None else memoryview(shared)[: _CELLS * 8].cast("d")
+        if self._shared is None:
             own = memoryview(bytearray(tenant_breakers.SIZE * 8)).cast("d")
         else:
-            numbers = memoryview(shared)[_HEAD * 8 : size].cast("d")
-            own = numbers[-tenant_breakers.SIZE :]
-            self._by_target = {
-                target: TargetState(target, numbers[n * SIZE : (n + 1) * SIZE], self._is_alive, self.changing)
-                for n, target in enumerate(targets)
-            }
+            own = self._shared[_TENANTS:]
         self._tenants = TenantBreakers(own, self._is_alive)
         table = memoryview(mmap.mmap(-1, affinity.BYTES) if shared is None else shared)
-        self.affinity = Affinity(table[-affinity.BYTES :].cast("Q"), targets)
+        self.affinity = Affinity(table[-affinity.BYTES :].cast("Q"))
+        self.add(targets)
 
     def __getitem__(self, target: Target) -> TargetState:
         return self._by_target[target]
 
     def __iter__(self) -> Iterator[TargetState]:
         return iter(self._by_target.values())
+
+    def add(self, targets: Iterable[Target]) -> None:
+        """Keep the state of these targets too; what is known of a target stays."""
+        for target in targets:
+            if target not in self._by_target:
+                self._by_target[target] = self._find_state(target)
+
+    def _find_state(self, target: Target) -> TargetState:
+        shared = self._shared
+        if shared is None:
+            self.affinity.name(len(self._by_target), target)
+            return TargetState.alone(target, self._is_alive)
+        place = self._find_place(shared, str(target))
+        if place is None:
+            log.warning("%s is one target too many to share what is known of it with other workers", target)
+            return TargetState.alone(target, self._is_alive)
+        self.affinity.name(place, target)
+        start = _PLACES + place * SIZE
+        return TargetState(target, shared[start : start + SIZE], self._is_alive, self.changing)
+
+    def _find_place(self, shared: "memoryview[float]", name: str) -> int | None:
+        """The place that a target has in the file, or takes there; None if there is no more."""
+        digest = float(int.from_bytes(blake2b(name.encode(), digest_size=6).digest(), "big") or 1)
+        with self._locked():
+            for place in range(MOST):
+                if not shared[_HEAD + place]:
+                    shared[_HEAD + place] = digest
+                if shared[_HEAD + place] == digest:
+                    return place
+        return None
 
     def breaker_of(self, target: Target, tenant: str, now: float) -> TenantBreaker:
         """The breaker of a target as one request of this tenant meets it."""
@@ -129,9 +164,8 @@ class States:
             os.close(file)
         self._files = []
 
-    def _mapped(self, folder: Path, targets: Sequence[Target], size: int) -> mmap.mmap | None:
-        digest = blake2b("\n".join(map(str, targets)).encode(), digest_size=6).digest()
-        about = float(int.from_bytes(digest, "big") or 1)
+    def _mapped(self, folder: Path) -> mmap.mmap | None:
+        layout = float(_BYTES)
         file = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -140,15 +174,15 @@ class States:
             pass  # somebody has it, and means something by it
         fcntl.flock(file, fcntl.LOCK_SH)
         self._files = [os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600), file]
-        why, wanted = "another server with other routes uses %s", size + affinity.BYTES
+        why = "a server of another version uses %s"
         with self._locked():
-            if os.fstat(file).st_size == 0 and not _fill(file, wanted):
+            if os.fstat(file).st_size == 0 and not _fill(file, _BYTES):
                 why = "there is no room for %s"
-            elif os.fstat(file).st_size == wanted:
-                memory = mmap.mmap(file, wanted)
+            elif os.fstat(file).st_size == _BYTES:
+                memory = mmap.mmap(file, _BYTES)
                 with memoryview(memory)[:8].cast("d") as head:
-                    head[0] = head[0] or about
-                    if head[0] == about:
+                    head[0] = head[0] or layout
+                    if head[0] == layout:
                         return memory
         log.warning(why + "; this server keeps its own state", folder / FILE)
         self.close()

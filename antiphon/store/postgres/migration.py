@@ -88,6 +88,7 @@ TABLES = (
     _table("sessions", "digest", "key_name key_digest expires_at"),
     _table("approvals", "tenant id", "digest expires_at"),
     _table("idempotency_keys", "tenant key", "body holder response expires_at"),
+    _table("changed_settings", "base", "version data"),
     _table("settlements", "key", "run kind tenant settled_at data", identity="key"),
     _table("files", "key", "id tenant filename purpose bytes digest created_at expires_at", identity="key"),
     _table(

@@ -30,7 +30,8 @@ LOCK = f"SELECT pg_advisory_xact_lock({LOCKS}, %s)"
 
 TABLE_NAMES = (
     "responses, items, events, conversations, conversation_items, chats, chat_texts, sessions, "
-    "approvals, idempotency_keys, shared_state, settlements, files, vector_stores, indexed_files, chunks"
+    "approvals, idempotency_keys, shared_state, changed_settings, settlements, "
+    "files, vector_stores, indexed_files, chunks"
 )
 """What the size of the store is counted of."""
 SIZE = f"""

@@ -156,7 +156,7 @@ class PostgresStore(Store):
         written = await self.database.write(
             lambda db: background.update(db, change), lambda db: background.is_change_written(db, change)
         )
-        self._announce(change.id)
+        self.announce(change.id)
         return written
 
     async def get(self, tenant: str, id: str) -> StoredResponse | None:
@@ -181,7 +181,7 @@ class PostgresStore(Store):
 
     async def delete(self, tenant: str, id: str) -> bool:
         is_done = await self._carry_out(partial(retention.delete, tenant, id), "remove")
-        self._announce(id)
+        self.announce(id)
         return is_done
 
     async def append_events(
@@ -203,7 +203,7 @@ class PostgresStore(Store):
             )
         else:
             written = bool(await self._writer.write(event_batch(id, owner, attempt, first, events)))
-        self._announce(id)
+        self.announce(id)
         return written
 
     async def job(self, tenant: str, id: str) -> bytes | None:
@@ -224,8 +224,7 @@ class PostgresStore(Store):
         if self._listener.is_away(self.database.answered):
             raise self.database.unavailable()
 
-    def _announce(self, id: str) -> None:
-        """Something was written about a response: tell who follows it, here and elsewhere."""
+    def announce(self, id: str) -> None:
         self.changes.notify(id)
         self._announcer.announce(id)
 

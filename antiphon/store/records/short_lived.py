@@ -36,6 +36,10 @@ PUBLISH = """
     ON CONFLICT (writer) DO UPDATE SET published_at = excluded.published_at, numbers = excluded.numbers
 """
 OTHERS = "SELECT writer, numbers FROM shared_state WHERE writer != ? AND published_at > ? ORDER BY writer"
+CHANGE_SETTINGS = """
+    INSERT INTO changed_settings AS known (base, version, data) VALUES (?, 1, ?)
+    ON CONFLICT (base) DO UPDATE SET version = known.version + 1, data = excluded.data
+"""
 _decode = msgspec.json.Decoder(dict[str, tuple[float, ...]]).decode
 
 
@@ -122,6 +126,20 @@ def share(
         for other, encoded in others
         for name, numbers in _decode(encoded).items()
     ]
+
+
+def change_settings(base: str, data: bytes) -> Steps[int]:
+    """Puts settings in the place of those that gateways were started with; returns their version."""
+    yield from execute(CHANGE_SETTINGS, base, data)
+    row = yield from one("SELECT version FROM changed_settings WHERE base = ?", base)
+    assert row is not None
+    return int(row[0])
+
+
+def changed_settings(base: str) -> Steps[tuple[int, bytes] | None]:
+    """The version of what stands in the place of these settings, and what that is."""
+    row = yield from one("SELECT version, data FROM changed_settings WHERE base = ?", base)
+    return None if row is None else (int(row[0]), bytes(row[1]))
 
 
 def prune_shared(now: float) -> Steps[int]:

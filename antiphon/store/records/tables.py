@@ -103,6 +103,14 @@ TABLES = (
         numbers BYTEA NOT NULL
     ) WITHOUT ROWID
     """,
+    # Settings that were changed while gateways run, by a digest of those that they were started with.
+    """
+    CREATE TABLE changed_settings (
+        base TEXT COLLATE "C" PRIMARY KEY,
+        version BIGINT NOT NULL,
+        data BYTEA NOT NULL
+    ) WITHOUT ROWID
+    """,
     # What the gate writes about runs that have ended, in JSON.
     f"""
     CREATE TABLE settlements (

@@ -169,6 +169,10 @@ class SqliteStore(Store):
             cache_misses=self._contexts.misses,
         )
 
+    def announce(self, id: str) -> None:
+        """Other processes look by themselves."""
+        self.changes.notify(id)
+
     def check_available(self) -> None:
         """Whether the file can be written is not known before."""
 

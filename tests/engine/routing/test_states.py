@@ -11,9 +11,9 @@ import pytest
 
 from antiphon.config import Target
 from antiphon.engine.routing.affinity import HELD, key_of
-from antiphon.engine.routing.states import FILE, States
+from antiphon.engine.routing.states import FILE, MOST, States
 
-A, B = Target("a", "m"), Target("b", "m")
+A, B, C, D = (Target(name, "m") for name in "abcd")
 
 
 @pytest.fixture
@@ -117,13 +117,44 @@ def test_the_first_worker_begins_anew(tmp_path: Path) -> None:
     after.close()
 
 
-def test_a_server_with_other_routes_keeps_a_state_of_its_own(tmp_path: Path) -> None:
+def test_servers_with_other_routes_share_what_they_know_of_the_same_targets(tmp_path: Path) -> None:
     one, other = States([A, B], tmp_path), States([A], tmp_path)
     swapped = States([B, A], tmp_path)
     one[A].breaker.failed(0, "ordinary", limit=1, cooldown=60)
-    assert other[A].breaker.state(1) == swapped[B].breaker.state(1) == "closed"
+    assert other[A].breaker.state(1) == swapped[A].breaker.state(1) == "open"
+    assert swapped[B].breaker.state(1) == "closed"
+    one.affinity.keep([1], B, 10, 0)
+    assert swapped.affinity.find([1], 1) == (B, 10)
+    assert other.affinity.find([1], 1) is None
     for states in (one, other, swapped):
         states.close()
+
+
+def test_a_target_that_is_added_has_the_same_place_in_every_worker(shared: tuple[States, States]) -> None:
+    one, other = shared
+    one[A].breaker.failed(0, "ordinary", limit=1, cooldown=60)
+    one.add([C, A])
+    one[C].breaker.failed(0, "ordinary", limit=1, cooldown=60)
+    other.add([D, C])
+    assert other[C].breaker.state(1) == one[A].breaker.state(1) == "open"
+    assert other[D].breaker.state(1) == "closed"
+    other.affinity.keep([1], D, 10, 0)
+    assert one.affinity.find([1], 1) is None
+    one.add([D])
+    assert one.affinity.find([1], 1) == (D, 10)
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_of_too_many_targets_the_last_are_known_to_one_worker_alone(tmp_path: Path, is_shared: bool) -> None:
+    folder = tmp_path if is_shared else None
+    states = States([Target("a", f"m{n}") for n in range(MOST + 2)], folder)
+    last = Target("a", f"m{MOST + 1}")
+    states[last].breaker.failed(0, "ordinary", limit=1, cooldown=60)
+    states.affinity.keep([1], last, 10, 0)
+    assert states[last].breaker.state(1) == "open"
+    assert (states.affinity.find([1], 1) is None) == is_shared
+    assert sum(state.breaker.state(1) == "open" for state in states) == 1
+    states.close()
 
 
 def _with_little_room(folder: Path, told: "multiprocessing.Queue[str]") -> None:
