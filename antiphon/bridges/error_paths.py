@@ -13,23 +13,19 @@ _ITEM = re.compile(r"input\[(\d+)\](.*)")
 
 
 def with_their_param(error: ErrorPayload, named: ParamNaming) -> ErrorPayload:
-    """The same error, at the place that the client knows."""
-    return error.with_param(named(error.param)) if error.param else error
-
-
-def at_its_place(error: ErrorPayload, places: Sequence[str], call_id: str) -> ErrorPayload:
-    """The same error; `places` has for each item where it was said, `call_id` is what the client calls that.
-
-    >>> wrong = ErrorPayload("invalid_request", "there is no such call", param="input[1].call_id")
-    >>> at_its_place(wrong, ["messages[0]", "messages[1]"], "toolCallId").param
-    'messages[1].toolCallId'
-    """
-    found = place_of(error.param or "", places, call_id)
-    return error if found is None else error.with_param(found)
+    """The same error, at the place that the client knows; the error itself if that is called the same."""
+    theirs = named(error.param) if error.param else error.param
+    return error if theirs is None or theirs == error.param else error.with_param(theirs)
 
 
 def place_of(param: str, places: Sequence[str], call_id: str) -> str | None:
-    """Where the item was said that a parameter names; None if it names no item, or one of before."""
+    """The client's place of the item that a parameter names; None if that is no item, or an earlier one.
+
+    `places` has for each item the client's name for it, `call_id` is what the client calls the id of a call.
+
+    >>> place_of("input[1].call_id", ["messages[0]", "messages[1]"], "toolCallId")
+    'messages[1].toolCallId'
+    """
     found = _ITEM.fullmatch(param)
     place = places[int(found[1])] if found and int(found[1]) < len(places) else ""
     if found is None or not place:

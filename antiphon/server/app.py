@@ -5,24 +5,22 @@ from time import perf_counter
 
 from msgspec.structs import replace
 
+from antiphon.bridges.error_paths import with_their_param
 from antiphon.config import Config, ConfigErrors
 from antiphon.engine.failures import Problem, problem_of
 from antiphon.engine.request_context import RequestContext
 from antiphon.server.access import AccessControl
 from antiphon.server.asgi_exchange import AsgiExchange
-from antiphon.server.endpoints import OPEN_FOLDERS, OPEN_PATHS, find_handler
+from antiphon.server.endpoints import OPEN_FOLDERS, OPEN_PATHS, find_door, find_handler
 from antiphon.server.exchange import NO_RETRY, Exchange, Handler
 from antiphon.server.gateway import Gateway
 from antiphon.server.routes import websocket
 from antiphon.spec.errors import SpecError
 from antiphon.store import StoreError
-from antiphon.stream.dialects import OPENAI
 from antiphon.wires.asgi import AsgiScope, ClientGone, Receive, Send
 from antiphon.wires.tenant_at_work import work_for
 
 _NOT_OPEN = "the server must run the lifespan protocol"
-# Where every error is in the shape of another API, whatever dialect the client has elsewhere.
-_DIALECTS = (("/v1/chat/completions", OPENAI), ("/v1/embeddings", OPENAI))
 
 
 class App:
@@ -112,13 +110,16 @@ def _admit(gate: AccessControl, exchange: Exchange) -> Handler:
 
 
 async def _fail(exchange: Exchange, problem: Problem) -> None:
+    """Answer with an error, in the shape and the words of the API that the client speaks."""
     exchange.is_watched = False
-    for path, dialect in _DIALECTS:
-        if exchange.head.path.startswith(path):
-            exchange.context = replace(exchange.context, dialect=dialect, request_id=exchange.request_id)
     if exchange.started:
         await exchange.finish()
         return
+    door = find_door(exchange.head)
+    context = exchange.context
+    if not context.request_id:  # it was refused before it was handled
+        context = RequestContext(request_id=exchange.request_id)
+    exchange.context = context if door.dialect is None else replace(context, dialect=door.dialect)
     headers: list[tuple[bytes, bytes]] = []
     if problem.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
@@ -126,7 +127,9 @@ async def _fail(exchange: Exchange, problem: Problem) -> None:
         headers.append((b"retry-after", b"%d" % round(problem.retry_after)))
     if problem.is_final:
         headers.append(NO_RETRY)
-    await exchange.fail(problem.payload, problem.status, headers)
+    error = problem.payload if exchange.param is None else with_their_param(problem.payload, exchange.param)
+    body, status, more = door.error(error, problem.status, exchange.context)
+    await exchange.answer(body, status, headers=(*headers, *more))
 
 
 async def _preflight(_: Gateway, exchange: Exchange) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from antiphon.bridges.door import OPEN_RESPONSES_DOOR, Door
 from antiphon.server.exchange import Handler
-from antiphon.spec.errors import ErrorBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,14 @@ class Endpoint:
     asks_model: bool = False
     """Does a model answer it? Then it can fail as the model's server does, and may leave receipts."""
     errors: tuple[int, ...] = ()
-    error: type = ErrorBody
-    """The body of its errors."""
     empty: str = ""
     """When there is nothing to answer with, and 204 says so."""
     open: bool = False
     """Needs no key."""
     receipts: bool = False
     """May the head of its answer say how many receipts there are, although the answer cannot hold them?"""
+    door: Door = OPEN_RESPONSES_DOOR
+    """Whose clients use it: their dialect, and the form of their errors."""
     idempotent: bool = False
     """Does it take an `Idempotency-Key`?"""
 

@@ -3,8 +3,12 @@
 import re
 from difflib import get_close_matches
 
+from antiphon.bridges.door import OPEN_RESPONSES_DOOR, Door
+from antiphon.bridges.vscode import VsCodeRequest
+from antiphon.bridges.vscode.door import VSCODE
 from antiphon.server.api.objects import Description
 from antiphon.server.api.openapi import document
+from antiphon.server.doors import door_endpoint, in_dialect_of
 from antiphon.server.endpoint import Endpoint, EndpointGroup
 from antiphon.server.exchange import Exchange, Handler, Head
 from antiphon.server.gateway import Gateway
@@ -15,16 +19,15 @@ from antiphon.server.routes import (
     codex_search,
     containers,
     conversations,
-    embeddings,
     files,
     hashbrown,
     info,
     messages,
+    models,
     responses,
     session,
     stored_responses,
     vector_stores,
-    vscode,
     web,
 )
 from antiphon.spec.errors import SpecError, invalid_request, not_found
@@ -71,18 +74,32 @@ GROUPS = (
     EndpointGroup(
         "Compatible APIs",
         "APIs of others, for clients that speak no Responses.",
-        chat_completions.ENDPOINTS + embeddings.ENDPOINTS,
+        chat_completions.ENDPOINTS,
     ),
     EndpointGroup(
         "Bridges",
         "The same runs for user interfaces, each in the protocol of its own client.",
-        ai_sdk.ENDPOINTS + hashbrown.ENDPOINTS + vscode.ENDPOINTS,
+        (
+            *ai_sdk.ENDPOINTS,
+            *hashbrown.ENDPOINTS,
+            door_endpoint(
+                VSCODE,
+                "chatWithVsCode",
+                "Chat with an extension of VS Code",
+                "Messages, parts and tools are those of VS Code's language model API. The answer is a stream "
+                "of lines, each a JSON object: `start`, parts, and `finish`. An empty line keeps the "
+                "connection alive.",
+                body=VsCodeRequest,
+                answer="application/x-ndjson",
+            ),
+        ),
     ),
     EndpointGroup(
         "Server",
         "Models, health, and this description.",
         (
             *codex_search.ENDPOINTS,
+            *models.ENDPOINTS,
             *session.ENDPOINTS,
             *info.ENDPOINTS,
             Endpoint(
@@ -112,7 +129,7 @@ def _compile_pattern(path: str) -> re.Pattern[str]:
 
 _PATHS: dict[str, _Methods] = {}
 for _each in ENDPOINTS:
-    _PATHS.setdefault(_each.path, {})[_each.method] = _each.handler
+    _PATHS.setdefault(_each.path, {})[_each.method] = in_dialect_of(_each.door, _each.handler)
 _FIXED = {path: methods for path, methods in _PATHS.items() if "{" not in path}
 _PATTERNS = [(_compile_pattern(path), methods) for path, methods in _PATHS.items() if "{" in path]
 
@@ -120,6 +137,15 @@ OPEN_PATHS = frozenset(each.path for each in ENDPOINTS if each.open and "{" not 
 """Paths without a key: what load balancers and people with a browser ask for."""
 OPEN_FOLDERS = tuple(each.path.partition("{")[0] for each in ENDPOINTS if each.open and "{" in each.path)
 """The web app's own files: they hold no data, and ask for the key themselves."""
+
+
+_DOORS = [*dict.fromkeys(each.door for each in ENDPOINTS if each.door is not OPEN_RESPONSES_DOOR)]
+
+
+def find_door(head: Head) -> Door:
+    """The door whose clients a request comes from, also one that no handler was found for."""
+    found = (door for door in _DOORS if door.serves(head.path, head.headers))
+    return next(found, OPEN_RESPONSES_DOOR)
 
 
 def find_handler(head: Head) -> Handler:

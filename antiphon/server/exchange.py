@@ -11,18 +11,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.bridges.encoder import Headers
-from antiphon.bridges.messages.errors import request_id_header, speaks_messages
-from antiphon.bridges.messages.errors import told as messages_error
+from antiphon.bridges.error_paths import ParamNaming
 from antiphon.engine.failures import Problem
 from antiphon.engine.idempotency import HEADER
 from antiphon.engine.request_context import RequestContext
 from antiphon.engine.run_state import RunState
 from antiphon.server.body_memory import SMALL, STALLED, BodyMemory, MemoryShare, decoded_size
 from antiphon.server.content_encoding import Packing, Unpacking, packing_of
-from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request
+from antiphon.spec.errors import SpecError, invalid_request
 from antiphon.spec.ids import new_id
 from antiphon.spec.limits import LARGE
-from antiphon.stream.dialects import Dialect
 from antiphon.wires.pieces import Pieces, check_json_type, decode_pieces, too_large
 from antiphon.wires.run_listener import RunKind
 from antiphon.wires.worker_thread import in_worker_thread
@@ -92,6 +90,7 @@ class Exchange(ABC):
         "is_gone",
         "is_watched",
         "memory",
+        "param",
         "problem",
         "request_id",
         "run",
@@ -122,6 +121,8 @@ class Exchange(ABC):
         """Of the answer, once it has begun."""
         self.sign = b""
         """What may be put into a stream at any time, to show that it is alive."""
+        self.param: ParamNaming | None = None
+        """Gives the name that the client has for a parameter, once a door has read the request."""
         self.problem: Problem | None = None
         """Why the response failed whose stream is the answer, if it did."""
         self.is_gone = False
@@ -141,11 +142,10 @@ class Exchange(ABC):
         return "" if run is None or run.turn is None else run.turn.target
 
     def new_run(
-        self, gateway: "Gateway", kind: RunKind = "response", dialect: Dialect | None = None
+        self, gateway: "Gateway", kind: RunKind = "response", context: RequestContext | None = None
     ) -> RunState:
         """A run of this request, whose target the head of the answer and the log name."""
-        context = self.context if dialect is None else replace(self.context, dialect=dialect)
-        self.run = run = gateway.engine.new_run(context, kind)
+        self.run = run = gateway.engine.new_run(context or self.context, kind)
         return run
 
     @property
@@ -247,16 +247,6 @@ class Exchange(ABC):
 
     def empty(self, status: int = 204, headers: Headers = ()) -> Coroutine[Any, Any, None]:
         return self.answer(b"", status, None, headers)
-
-    def fail(self, error: ErrorPayload, status: int, headers: Headers = ()) -> Coroutine[Any, Any, None]:
-        if not self.context.request_id:  # it was refused before it was handled
-            self.context = RequestContext(request_id=self.request_id)
-        if speaks_messages(self.head.path, self.head.headers):
-            body, status = messages_error(error, status, self.request_id)
-            headers = (*headers, request_id_header(self.request_id))
-        else:
-            body = ErrorBody.encode(self.context.dialect.error(error))
-        return self.answer(body, status, headers=headers)
 
     def open_stream(self, content_type: bytes, headers: Headers = ()) -> None:
         """Send the head of a streamed answer; `headers` override the defaults."""

@@ -5,7 +5,7 @@ import doctest
 import pytest
 
 from antiphon.bridges import error_paths
-from antiphon.bridges.error_paths import at_its_place
+from antiphon.bridges.error_paths import place_of, with_their_param
 from antiphon.spec.errors import ErrorPayload
 
 PLACES = ["messages[0]", "messages[1].content[1]", ""]
@@ -27,7 +27,9 @@ PLACES = ["messages[0]", "messages[1].content[1]", ""]
 )
 def test_a_place_among_the_items_becomes_one_in_the_chat(param: str | None, told: str | None) -> None:
     error = ErrorPayload("invalid_request", "no", param=param)
-    assert at_its_place(error, PLACES, "callId").param == told
+    named = with_their_param(error, lambda ours: place_of(ours, PLACES, "callId") or ours)
+    assert named.param == told
+    assert (named is error) == (param == told), "an error that stays as it is keeps what the provider said"
 
 
 def test_the_examples_are_right() -> None:

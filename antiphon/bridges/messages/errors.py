@@ -1,7 +1,6 @@
 """Errors in the shape and the words of the Messages API, on which its clients act."""
 
 import re
-from collections.abc import Mapping
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -40,13 +39,6 @@ _TOO_LONG = "prompt is too long"
 _OWN_WORDS = re.compile(rf"{_TOO_LONG}: \d+ tokens > \d+ maximum", re.IGNORECASE)
 # Fewer tokens than this are no window: such a number counts something else.
 _SMALLEST = 100
-
-
-def speaks_messages(path: str, headers: Mapping[bytes, bytes]) -> bool:
-    """Does a request come from a client of this API? Some paths have other clients, too."""
-    if path.startswith(("/v1/models", "/v1/files")):
-        return b"anthropic-version" in headers
-    return path.startswith("/v1/messages")
 
 
 def request_id_header(request_id: str) -> tuple[bytes, bytes]:

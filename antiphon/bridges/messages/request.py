@@ -18,7 +18,7 @@ from antiphon.spec.error_paths import describe, wrong
 from antiphon.spec.items import FunctionCallOutput
 from antiphon.spec.limits import MAX_BODY, MAX_NAME
 from antiphon.spec.request import ReasoningParam, Request, ServiceTier, TextParam
-from antiphon.spec.response import Effort
+from antiphon.spec.response import Effort, Receipt
 from antiphon.spec.tools import FunctionTool, FunctionToolChoice, JsonSchemaFormat, Tool, ToolChoice
 from antiphon.tools.web_search.declared import MESSAGES
 from antiphon.wires.messages.thinking import EFFORTS, effort_for
@@ -65,6 +65,8 @@ class ReadMessages:
     omits_thinking: bool = False
     body: MessagesBody | None = None
     betas: str = ""
+    receipts: tuple[Receipt, ...] = ()
+    """None: what a provider cannot be given of a message is found later."""
 
     def following(self, tools: Sequence[Tool]) -> "ReadMessages":
         """The same request, with the tools that its thread was created with."""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import Raw, Struct, structs
 from msgspec import field as wire
 
+from antiphon.bridges.error_paths import place_of
 from antiphon.bridges.vscode.history import HistoryEntry, Orphans, compacted, merged, paired, retold, unique
 from antiphon.bridges.vscode.messages import VsCodeTranslation
 from antiphon.bridges.vscode.parts import REQUIRED, VsCodeMessage
@@ -84,6 +85,10 @@ class ReadChat:
     marker: str = ""
     pairing: Pairing | None = None
     """`keep`, where calls are told in words, so that outputs stand alone."""
+
+    def param(self, ours: str) -> str:
+        """The client's name for a parameter of the request."""
+        return place_of(ours, self.places, "callId") or ours
 
 
 def read_chat(body: bytes, *, max_bytes: int = MAX_BODY) -> ReadChat:

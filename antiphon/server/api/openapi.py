@@ -224,7 +224,7 @@ def _answers(endpoint: Endpoint, uses_store: bool) -> _Schema:
     if endpoint.streams:
         media["text/event-stream"] = {"schema": _server_sent_event(endpoint.stream)}
     answers: _Schema = {"200": {"description": "OK", "content": media}}
-    error = {"application/json": {"schema": _ref(endpoint.error)}}
+    error = {"application/json": {"schema": _ref(endpoint.door.error_body)}}
     if endpoint.empty:
         answers["204"] = {"description": endpoint.empty}
     for status in _error_statuses(endpoint, uses_store):
@@ -286,7 +286,7 @@ def _ref(struct: type) -> _Schema:
 
 
 def _schemas(endpoints: Sequence[Endpoint]) -> _Schema:
-    used = [t for each in endpoints for t in (each.body, each.answer, each.stream, each.error)]
+    used = [t for each in endpoints for t in (each.body, each.answer, each.stream, each.door.error_body)]
     wanted = [*dict.fromkeys(t for t in used if isinstance(t, type)), *_UNIONS.values()]
     made, schemas = msgspec.json.schema_components(wanted, ref_template=_REF)
     unions = dict(zip(_UNIONS, made[-len(_UNIONS) :], strict=True))

@@ -1,11 +1,13 @@
 """`/api/v1/chat`: a run for the front ends of the Vercel AI SDK, and for plain chat clients."""
 
+from msgspec.structs import replace
+
 from antiphon.bridges.ai_sdk import chats
 from antiphon.bridges.ai_sdk.data_stream import DataStream
 from antiphon.bridges.ai_sdk.request import ChatBody, ChatRequest, decode_chat
 from antiphon.bridges.ai_sdk.ui_stream import UIStream
 from antiphon.bridges.encoder import Encoder, Headers, ServerSentEvents
-from antiphon.bridges.error_paths import at_its_place
+from antiphon.bridges.error_paths import place_of
 from antiphon.engine.run_state import RunState
 from antiphon.providers.base import UpstreamError
 from antiphon.server.api.objects import Health
@@ -72,16 +74,20 @@ async def resume_v1(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def _answer(gateway: Gateway, exchange: Exchange, protocol: str, asked: ChatRequest) -> None:
-    run = exchange.new_run(gateway, dialect=None if protocol == OPEN_RESPONSES else _SHOWS_ALL)
+    context = exchange.context
+    run = exchange.new_run(
+        gateway, context=context if protocol == OPEN_RESPONSES else replace(context, dialect=_SHOWS_ALL)
+    )
     step = await chats.prepare(gateway.engine, run, asked)
+    places = [one.place for one in step.said]
+    exchange.param = lambda ours: place_of(ours, places, "toolCallId") or ours
     try:
         if asked.resumable:
             await _resumable(gateway, exchange, protocol, asked, run)
         else:
             await _foreground(gateway, exchange, protocol, asked, run)
-    except (SpecError, UpstreamError) as error:
+    except (SpecError, UpstreamError):
         await chats.restore(gateway.engine, run.tenant, step)
-        error.payload = at_its_place(error.payload, [one.place for one in step.said], "toolCallId")
         raise
 
 

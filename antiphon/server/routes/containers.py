@@ -6,7 +6,7 @@ from urllib.parse import unquote
 from antiphon.server.api.file_objects import ContainerBody, ContainerFile, ContainerFileList, ContainerObject
 from antiphon.server.endpoint import Endpoint
 from antiphon.server.exchange import Exchange
-from antiphon.server.file_body import send_file
+from antiphon.server.file_transfer import send_file
 from antiphon.server.gateway import Gateway
 from antiphon.server.json_body import json_body
 from antiphon.spec.codec import encode

@@ -1,24 +1,22 @@
 """`/v1/files`: files that a request, or a vector store, can name by their id."""
 
-import asyncio
-from collections.abc import Sequence
 from typing import get_args
 from urllib.parse import quote
 
-from antiphon.bridges.messages.errors import speaks_messages
+from antiphon.bridges.messages.door import MESSAGES
 from antiphon.server.api.file_objects import DeletedFile, FileForm, FileList, FileObject, FilePurpose
-from antiphon.server.api.messages import DeletedMessagesFile
+from antiphon.server.doors import for_clients_of
 from antiphon.server.endpoint import LIMIT, ORDER, Endpoint, Query, after
 from antiphon.server.exchange import Exchange
-from antiphon.server.file_body import send_file
-from antiphon.server.forms import Form, read_form
+from antiphon.server.file_transfer import delete_file, find_file, receive_file, send_file
+from antiphon.server.forms import Form
 from antiphon.server.gateway import Gateway
 from antiphon.server.paging import Paging, unknown_cursor
 from antiphon.server.routes import messages_files
 from antiphon.spec.codec import encode
 from antiphon.spec.error_paths import wrong
 from antiphon.store import UnknownCursor, UploadedFile
-from antiphon.tools.file_search.library import missing_content, missing_file
+from antiphon.tools.file_search.library import missing_content
 
 _PURPOSES: tuple[str, ...] = get_args(FilePurpose)
 _SECONDS = range(3600, 2592001)
@@ -29,26 +27,11 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
     (`created_at`) and `expires_after[seconds]` it expires. A request names the file as `{"type":
     "input_file", "file_id": …}`.
     """
-    library, tenant, now = gateway.library, exchange.context.tenant, gateway.engine.clock()
-    async with library.receiving(tenant) as (incoming, slot):
-
-        async def take(pieces: Sequence[bytes]) -> None:
-            await asyncio.to_thread(incoming.write, pieces)
-            slot.note_progress()
-
-        form = await read_form(exchange, library.limit, take)
-        if _speaks_messages(exchange):
-            purpose, seconds = messages_files.PURPOSE, messages_files.seconds_to_live(form)
-        else:
-            purpose, seconds = _purpose(form), _seconds(form)
-        kept = await library.keep(incoming, tenant, form.filename, purpose, now, seconds)
-    await _answer(exchange, kept)
+    kept = await receive_file(gateway, exchange, lambda form: (_purpose(form), _seconds(form)))
+    await exchange.answer(encode(_file_object(kept)))
 
 
 async def list_files(gateway: Gateway, exchange: Exchange) -> None:
-    if _speaks_messages(exchange):
-        await exchange.answer(encode(await messages_files.file_page(gateway, exchange)))
-        return
     paging, purpose = Paging.of(exchange), exchange.query("purpose")
     try:
         page = await gateway.store.files(
@@ -60,16 +43,16 @@ async def list_files(gateway: Gateway, exchange: Exchange) -> None:
         )
     except UnknownCursor:
         raise unknown_cursor(paging.after, "file") from None
-    await exchange.answer(encode(FileList.of([_shown(one) for one in page.files], more=page.more)))
+    await exchange.answer(encode(FileList.of([_file_object(one) for one in page.files], more=page.more)))
 
 
 async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
-    await _answer(exchange, await _find(gateway, exchange))
+    await exchange.answer(encode(_file_object(await find_file(gateway, exchange))))
 
 
 async def content(gateway: Gateway, exchange: Exchange) -> None:
     # As an attachment: a browser must not show the bytes as a page.
-    file = await _find(gateway, exchange)
+    file = await find_file(gateway, exchange)
     name = quote(file.filename, safe="")
     headers = (
         (b"content-disposition", f"attachment; filename*=UTF-8''{name}".encode()),
@@ -83,28 +66,7 @@ async def content(gateway: Gateway, exchange: Exchange) -> None:
 
 async def delete(gateway: Gateway, exchange: Exchange) -> None:
     """It is taken out of all vector stores, too."""
-    id = exchange.params["id"]
-    if not await gateway.library.delete(exchange.context.tenant, id):
-        raise missing_file(id)
-    deleted = DeletedMessagesFile(id=id) if _speaks_messages(exchange) else DeletedFile(id=id)
-    await exchange.answer(encode(deleted))
-
-
-def _speaks_messages(exchange: Exchange) -> bool:
-    return speaks_messages(exchange.head.path, exchange.head.headers)
-
-
-async def _answer(exchange: Exchange, file: UploadedFile) -> None:
-    shown = messages_files.file_object(file) if _speaks_messages(exchange) else _shown(file)
-    await exchange.answer(encode(shown))
-
-
-async def _find(gateway: Gateway, exchange: Exchange) -> UploadedFile:
-    id = exchange.params["id"]
-    found = await gateway.library.find(exchange.context.tenant, id, gateway.engine.clock())
-    if found is None:
-        raise missing_file(id)
-    return found
+    await exchange.answer(encode(DeletedFile(id=await delete_file(gateway, exchange))))
 
 
 def _purpose(form: Form) -> str:
@@ -129,7 +91,7 @@ def _seconds(form: Form) -> int | None:
     return int(given)
 
 
-def _shown(file: UploadedFile) -> FileObject:
+def _file_object(file: UploadedFile) -> FileObject:
     return FileObject(
         id=file.id,
         bytes=file.bytes,
@@ -144,7 +106,7 @@ _PAGING = (after("one"), LIMIT, ORDER)
 ENDPOINTS = (
     Endpoint(
         "POST /v1/files",
-        create,
+        for_clients_of(MESSAGES, messages_files.create, create),
         "createFile",
         "Create a file",
         body=FileForm,
@@ -154,14 +116,26 @@ ENDPOINTS = (
     ),
     Endpoint(
         "GET /v1/files",
-        list_files,
+        for_clients_of(MESSAGES, messages_files.list_files, list_files),
         "listFiles",
         "List files",
         answer=FileList,
         query=(Query("purpose", "Only files of this purpose.", {"type": "string"}), *_PAGING),
     ),
-    Endpoint("GET /v1/files/{id}", retrieve, "getFile", "Retrieve a file", answer=FileObject),
-    Endpoint("DELETE /v1/files/{id}", delete, "deleteFile", "Delete a file", answer=DeletedFile),
+    Endpoint(
+        "GET /v1/files/{id}",
+        for_clients_of(MESSAGES, messages_files.retrieve, retrieve),
+        "getFile",
+        "Retrieve a file",
+        answer=FileObject,
+    ),
+    Endpoint(
+        "DELETE /v1/files/{id}",
+        for_clients_of(MESSAGES, messages_files.delete, delete),
+        "deleteFile",
+        "Delete a file",
+        answer=DeletedFile,
+    ),
     Endpoint(
         "GET /v1/files/{id}/content",
         content,

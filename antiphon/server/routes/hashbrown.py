@@ -1,12 +1,13 @@
 """`POST /api/hashbrown`: the back end of Hashbrown's chat, for its React and Angular clients."""
 
 import logging
+from functools import partial
 from typing import Annotated, Literal
 
 from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
-from antiphon.bridges.error_paths import at_its_place
+from antiphon.bridges.error_paths import place_of, with_their_param
 from antiphon.bridges.hashbrown import CONTENT_TYPE, Frames, Thread, unknown_thread
 from antiphon.engine.failures import Problem, problem_of
 from antiphon.providers.base import UpstreamError
@@ -15,7 +16,7 @@ from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.streaming import stream_run
 from antiphon.spec.codec import encode
-from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.errors import SpecError
 from antiphon.spec.struct_reader import Reading
 from antiphon.store import StoreError
 from antiphon.wires.hashbrown import frames
@@ -101,26 +102,19 @@ async def _answer(
         call_ids=True,
     )
     encoder = Frames(writer, thread, first)
-    try:
-        run = await engine.start(
-            request,
-            exchange.new_run(gateway),
-            keep=encoder.keep,
-            counts_receipts=True,
-            keeps_chunks=preserves,
-        )
-        await stream_run(gateway, exchange, run, encoder)
-    except (SpecError, UpstreamError) as error:
-        error.payload = _in_their_words(error.payload, said.places)
-        raise
+    exchange.param = partial(_param, said.places)
+    run = await engine.start(
+        request, exchange.new_run(gateway), keep=encoder.keep, counts_receipts=True, keeps_chunks=preserves
+    )
+    await stream_run(gateway, exchange, run, encoder)
 
 
-def _in_their_words(error: ErrorPayload, places: list[str]) -> ErrorPayload:
-    """The same error, by the names that the client has for what it sent."""
-    for ours, theirs in _NAMES.items():
-        if error.param == ours or (error.param or "").startswith(f"{ours}."):
-            return error.with_param(theirs)
-    return at_its_place(error, places, "toolCallId")
+def _param(places: list[str], ours: str) -> str:
+    """The client's name for a parameter of the request."""
+    for name, theirs in _NAMES.items():
+        if ours == name or ours.startswith(f"{name}."):
+            return theirs
+    return place_of(ours, places, "toolCallId") or ours
 
 
 async def _load(
@@ -139,8 +133,11 @@ async def _load(
 async def _answer_failure(exchange: Exchange, choice: HashbrownOptions, problem: Problem) -> None:
     """One frame, as when an answer fails in its middle: the client reads frames alone."""
     exchange.problem = problem
-    error = problem.payload.original
-    if choice.dialect == "generation" and error is problem.payload and error.param:
+    payload = problem.payload
+    if exchange.param is not None:
+        payload = with_their_param(payload, exchange.param)
+    error = payload.original
+    if choice.dialect == "generation" and error is payload and error.param:
         error = replace(error, message=f"{error.param}: {error.message}")
     if problem.retry_after is not None:
         error = replace(error, headers={"retry-after": str(round(problem.retry_after))})

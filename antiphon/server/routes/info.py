@@ -1,25 +1,16 @@
-"""Models, health, the state of the routes, the audit report, and the pages of the API."""
+"""Health, the state of the routes, the audit report, and the pages of the API."""
 
 import asyncio
-import hashlib
-from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 
 from antiphon.bridges.encoder import Headers
-from antiphon.bridges.messages.errors import speaks_messages
-from antiphon.bridges.messages.picker_names import model_of
-from antiphon.catalogue import ModelInfo
-from antiphon.catalogue.codex import CodexModel, codex_catalogue
-from antiphon.config import Target, UnknownModel
+from antiphon.config import Target
 from antiphon.engine.routing.routes import Routes
 from antiphon.providers.base import Provider
 from antiphon.server.api.objects import (
     AuditReport,
     Health,
-    ModelDetails,
-    ModelList,
-    ModelObject,
     Readiness,
     RouteList,
     RouteStatus,
@@ -28,11 +19,8 @@ from antiphon.server.api.objects import (
 from antiphon.server.endpoint import Endpoint
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.server.routes.messages_models import model_object, model_page
 from antiphon.spec.codec import encode
-from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.store import StoreError
-from antiphon.wires.worker_thread import in_worker_thread
 
 HTML = b"text/html; charset=utf-8"
 SVG = b"image/svg+xml"
@@ -55,84 +43,6 @@ _DOCS_HEADERS: Headers = (
     ),
     *PAGE_HEADERS,
 )
-
-
-async def models(gateway: Gateway, exchange: Exchange) -> None:
-    """The configured names, then `PROVIDER/model` for what each provider lists. `antiphon:model` has
-    what is known of each: window, limits, what it takes, and prices; null is unknown. With
-    `client_version` (Codex) they come as `models` in the shape of its catalogue, with an `ETag`.
-    """
-    found = await _served(gateway, exchange)
-    if exchange.query("client_version") is not None:
-        await _codex_models(gateway, exchange, found)
-        return
-    # Some list hundreds of models, and the first look at each takes a while.
-    key = exchange.context.key
-    models = await in_worker_thread(lambda: [_model(gateway, *each, key) for each in found.items()])
-    if speaks_messages(exchange.head.path, exchange.head.headers):
-        await exchange.answer(encode(model_page(models, exchange)))
-        return
-    await exchange.answer(encode(ModelList(data=models)))
-
-
-async def _served(gateway: Gateway, exchange: Exchange) -> dict[str, Target]:
-    """The configured names, the default first, then the models of each provider as `NAME/model`."""
-    config, found = gateway.config, {}
-    for alias in sorted(config.aliases(), key=lambda alias: alias != config.default_model):
-        with suppress(SpecError):  # who asks cannot use it
-            found[alias] = _target(gateway, exchange, alias)
-    refused = config.discovered if exchange.context.via else ()
-    for name, listed in (await gateway.models.listed(without=refused)).items():
-        for model in listed:
-            if config.models.get(model) != (f"{name}/{model}",):
-                found.setdefault(f"{name}/{model}", Target(name, model))
-    await gateway.engine.routes.catalogue.load()
-    return found
-
-
-async def _codex_models(gateway: Gateway, exchange: Exchange, found: dict[str, Target]) -> None:
-    engine = gateway.engine
-
-    def made() -> bytes:
-        known = (
-            CodexModel(id, engine.routes.catalogue.lookup(*target), provider.capabilities)
-            for id, target in found.items()
-            if (provider := engine.providers.get(target.provider)) is not None
-        )
-        return encode(codex_catalogue(known))
-
-    body = await in_worker_thread(made)
-    tag = b'"%b"' % hashlib.sha256(body).hexdigest()[:32].encode()
-    if exchange.head.headers.get(b"if-none-match") == tag:
-        await exchange.empty(304, headers=((b"etag", tag),))
-        return
-    await exchange.answer(body, headers=((b"etag", tag),))
-
-
-async def model(gateway: Gateway, exchange: Exchange) -> None:
-    """The id may have slashes in it."""
-    id = exchange.params["id"]
-    is_asked_so = speaks_messages(exchange.head.path, exchange.head.headers)
-    if is_asked_so:
-        id = model_of(id)
-    target = _target(gateway, exchange, id)
-    await gateway.engine.routes.catalogue.load()
-    found = _model(gateway, id, target, exchange.context.key)
-    await exchange.answer(encode(model_object(found) if is_asked_so else found))
-
-
-def _target(gateway: Gateway, exchange: Exchange, id: str) -> Target:
-    """Whom a request for this model goes to first; refused if there is none, or none for who asks."""
-    engine, context = gateway.engine, exchange.context
-    try:
-        target = gateway.config.resolve(id)
-    except UnknownModel as unknown:
-        error = ErrorPayload("not_found", str(unknown), code="model_not_found", param="model")
-        raise SpecError(error) from None
-    if (route := engine.settings.route_of(id)) is not None:
-        return engine.usable(route, context).targets[0]
-    engine.check_use(target.provider, context)
-    return target
 
 
 async def healthz(gateway: Gateway, exchange: Exchange) -> None:
@@ -174,36 +84,6 @@ async def docs(gateway: Gateway, exchange: Exchange) -> None:
 async def favicon(gateway: Gateway, exchange: Exchange) -> None:
     await exchange.answer(
         _file("favicon.svg"), content_type=SVG, headers=((b"cache-control", b"max-age=86400"), *PAGE_HEADERS)
-    )
-
-
-def _model(gateway: Gateway, id: str, target: Target, key: str) -> ModelObject:
-    engine = gateway.engine
-    info = engine.routes.catalogue.lookup(*target)
-    provider = engine.providers.get(target.provider)
-    calls_tools = provider is not None and provider.capabilities.tools and info.tools is not False
-    return ModelObject(
-        id=id,
-        created=gateway.started,
-        owned_by=target.provider,
-        details=_details(target, info),
-        tools=engine.hosted.announced(key) if calls_tools else [],
-    )
-
-
-def _details(target: Target, info: ModelInfo) -> ModelDetails:
-    taken, levels = info.input_modalities, info.reasoning_levels
-    return ModelDetails(
-        target="/".join(target),
-        context_window=info.context_window,
-        output_limit=info.output_limit,
-        input_modalities=None if taken is None else sorted(taken),
-        tools=info.tools,
-        json_schema=info.json_schema,
-        reasoning_levels=None if levels is None else list(levels),
-        prices=info.prices,
-        price_model=info.price_model or None,
-        sources=info.sources,
     )
 
 
@@ -266,8 +146,6 @@ def _known(number: float, digits: int) -> float | None:
 
 
 ENDPOINTS = (
-    Endpoint("GET /v1/models", models, "listModels", "List models", answer=ModelList),
-    Endpoint("GET /v1/models/{id...}", model, "getModel", "Retrieve a model", answer=ModelObject),
     Endpoint("GET /v1/audit", audit, "audit", "Get the audit report", answer=AuditReport),
     Endpoint("GET /v1/antiphon/routes", routes, "listRoutes", "List routes", answer=RouteList),
     Endpoint(

@@ -4,15 +4,17 @@ from datetime import UTC, datetime
 from mimetypes import guess_type
 from urllib.parse import parse_qs
 
-from antiphon.server.api.messages import MessagesFile, MessagesFileList
+from antiphon.server.api.messages import DeletedMessagesFile, MessagesFile, MessagesFileList
 from antiphon.server.exchange import Exchange
+from antiphon.server.file_transfer import delete_file, find_file, receive_file
 from antiphon.server.forms import Form
 from antiphon.server.gateway import Gateway
 from antiphon.server.paging import page_limit
+from antiphon.spec.codec import encode
 from antiphon.spec.error_paths import describe, wrong
 from antiphon.store import UnknownCursor, UploadedFile
 
-PURPOSE = "user_data"
+_PURPOSE = "user_data"
 """What a file is for that was uploaded by a client of this API, which names no purpose."""
 _SECONDS = range(3600, 7776001)
 _MOST = 1000
@@ -21,8 +23,24 @@ _CURSOR = "page_"
 _UNKNOWN = "application/octet-stream"
 
 
-def file_object(file: UploadedFile) -> MessagesFile:
-    """A file as clients of this API want it."""
+async def create(gateway: Gateway, exchange: Exchange) -> None:
+    kept = await receive_file(gateway, exchange, lambda form: (_PURPOSE, _seconds_to_live(form)))
+    await exchange.answer(encode(_file_object(kept)))
+
+
+async def list_files(gateway: Gateway, exchange: Exchange) -> None:
+    await exchange.answer(encode(await _file_page(gateway, exchange)))
+
+
+async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
+    await exchange.answer(encode(_file_object(await find_file(gateway, exchange))))
+
+
+async def delete(gateway: Gateway, exchange: Exchange) -> None:
+    await exchange.answer(encode(DeletedMessagesFile(id=await delete_file(gateway, exchange))))
+
+
+def _file_object(file: UploadedFile) -> MessagesFile:
     return MessagesFile(
         id=file.id,
         created_at=_time(file.created_at),
@@ -33,7 +51,7 @@ def file_object(file: UploadedFile) -> MessagesFile:
     )
 
 
-def seconds_to_live(form: Form) -> int | None:
+def _seconds_to_live(form: Form) -> int | None:
     """How long an uploaded file is to be kept; None for as long as nobody deletes it."""
     given = form.fields.get("expires_in_seconds")
     if given is None:
@@ -44,7 +62,7 @@ def seconds_to_live(form: Form) -> int | None:
     return int(given)
 
 
-async def file_page(gateway: Gateway, exchange: Exchange) -> MessagesFileList:
+async def _file_page(gateway: Gateway, exchange: Exchange) -> MessagesFileList:
     """The page that `limit` and `page` ask for, or the files that `ids` name."""
     tenant, now = exchange.context.tenant, gateway.engine.clock()
     if exchange.query("scope_id") is not None:
@@ -54,7 +72,7 @@ async def file_page(gateway: Gateway, exchange: Exchange) -> MessagesFileList:
         if len(ids) > _MOST_IDS:
             raise wrong("ids", f"expected at most {_MOST_IDS} ids, got {len(ids):,}")
         found = [await gateway.library.find(tenant, id, now) for id in ids]
-        return MessagesFileList(data=[file_object(file) for file in found if file is not None])
+        return MessagesFileList(data=[_file_object(file) for file in found if file is not None])
     cursor = exchange.query("page")
     after = None if cursor is None else cursor.removeprefix(_CURSOR)
     try:
@@ -62,7 +80,7 @@ async def file_page(gateway: Gateway, exchange: Exchange) -> MessagesFileList:
     except UnknownCursor:
         raise wrong("page", f"there is no page {describe(cursor)}; begin with the first one") from None
     more = _CURSOR + page.files[-1].id if page.more else None
-    return MessagesFileList(data=[file_object(file) for file in page.files], next_page=more)
+    return MessagesFileList(data=[_file_object(file) for file in page.files], next_page=more)
 
 
 def _time(seconds: int) -> str:

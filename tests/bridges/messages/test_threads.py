@@ -174,6 +174,17 @@ def test_a_message_that_is_not_there_is_no_thread(serve: Serve, upstream: Upstre
     assert stream[0] == "thread_not_found"
 
 
+def test_the_tokens_of_a_thread_that_is_not_there_are_not_counted(serve: Serve, upstream: Upstream) -> None:
+    """The refusal named a response, of which clients of this API know nothing."""
+    client = serve(upstream.toml).client()
+    thread = {"type": "continue", "previous_message_id": "msg_nothing"}
+    error = client.refused(404, "POST", f"{PATH}/count_tokens", json={**HELLO, "thread": thread})
+    assert (error["details"]["error_code"], error["param"]) == (
+        "thread_not_found",
+        "thread.previous_message_id",
+    )
+
+
 def test_a_thread_of_another_tenant_is_not_found(serve: Serve, upstream: Upstream) -> None:
     serving = serve(f"{upstream.toml}\n{key_table('ann')}{key_table('bob')}")
     ann, bob = (serving.client(f"sk-{name}") for name in ("ann", "bob"))

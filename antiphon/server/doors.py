@@ -1,0 +1,102 @@
+"""The handlers that serve a door: one flow from a body to an answer, whatever API its clients speak."""
+
+from collections.abc import Awaitable
+from functools import partial
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from antiphon.bridges.door import Asked, Door, ResponseDoor
+from antiphon.server.endpoint import Endpoint
+from antiphon.server.exchange import Exchange, Handler
+from antiphon.server.gateway import Gateway
+from antiphon.server.idempotency import create_once
+from antiphon.server.routes import stored_responses
+from antiphon.server.streaming import answer_whole, stream_run
+from antiphon.store import StoredResponse
+
+A = TypeVar("A", bound=Asked)
+
+
+def answer_at(door: ResponseDoor[A]) -> Handler:
+    """The handler of the requests that a model answers."""
+
+    async def handle(gateway: Gateway, exchange: Exchange) -> None:
+        read = door.reader(gateway.engine, exchange.head.headers)
+        if door.is_idempotent:
+            await create_once(gateway, exchange, read, create, repeat)
+        else:
+            await create(gateway, exchange, await exchange.decoded(read, gateway.config.server.body_limit))
+
+    async def create(gateway: Gateway, exchange: Exchange, asked: A) -> None:
+        exchange.watch()
+        exchange.param = asked.param
+        asked = await door.prepare(asked, gateway.engine, exchange.context.tenant)
+        state = exchange.new_run(gateway, context=door.context(asked, exchange.context))
+        run = await gateway.engine.start(asked.request, state, counts_receipts=door.counts_receipts)
+        for receipt in asked.receipts:
+            run.turn.receipt(receipt.provider, receipt.param, receipt.reason, receipt.action)
+        ending = partial(getattr, run.composer, "ending")
+        if asked.request.stream:
+            await stream_run(gateway, exchange, run, door.encoder(asked, ending, exchange.request_id))
+        else:
+            write = partial(door.encode, asked=asked, ending=ending)
+            headers = door.headers(exchange.request_id)
+            await answer_whole(gateway, exchange, run, headers, write, door.unrepresented)
+
+    async def repeat(gateway: Gateway, exchange: Exchange, asked: A, found: StoredResponse) -> None:
+        """Write the answer of an earlier request with the same key again."""
+        exchange.context = door.context(asked, exchange.context)
+        if asked.request.stream:
+            exchange.watch()
+            encoder = door.encoder(asked, _forget_ending, exchange.request_id)
+            await stored_responses.stream_again(gateway, exchange, found, asked.request, lambda _: encoder)
+        else:
+            write = partial(door.encode, asked=asked, ending=_forget_ending)
+            headers = door.headers(exchange.request_id)
+            await stored_responses.answer_as(exchange, found, write, door.unrepresented, headers)
+
+    return handle
+
+
+def _forget_ending() -> None:
+    """The reason why the provider ended an answer is not stored."""
+
+
+def door_endpoint(door: ResponseDoor[A], id: str, summary: str, about: str, **described: Any) -> Endpoint:
+    """The row of the endpoint at which a door is asked for an answer."""
+    return Endpoint(
+        f"POST {door.path}",
+        answer_at(door),
+        id,
+        summary,
+        about,
+        door=door,
+        asks_model=True,
+        idempotent=door.is_idempotent,
+        **described,
+    )
+
+
+def in_dialect_of(door: Door, handler: Handler) -> Handler:
+    """The handler, for exchanges in the door's dialect; the same handler if each client chooses its own."""
+    dialect = door.dialect
+    if dialect is None:
+        return handler
+
+    def handle(gateway: Gateway, exchange: Exchange) -> Awaitable[None]:
+        exchange.context = replace(exchange.context, dialect=dialect)
+        return handler(gateway, exchange)
+
+    return handle
+
+
+def for_clients_of(door: Door, theirs: Handler, others: Handler) -> Handler:
+    """The handler of a path that the clients of a door share with others; described as that of the others."""
+
+    def handle(gateway: Gateway, exchange: Exchange) -> Awaitable[None]:
+        head = exchange.head
+        return (theirs if door.serves(head.path, head.headers) else others)(gateway, exchange)
+
+    handle.__doc__ = others.__doc__
+    return handle
