@@ -18,7 +18,8 @@ class CountedUpstream:
     """Speaks /chat/completions and /embeddings, and counts tokens as the Messages API does.
 
     `well` answers, `away` answers 503, `cut` breaks off in the middle of a stream, `searches` calls the web
-    search in its first two turns, and `slow` says something and no more until `go_on` is set.
+    search in its first two turns, and `slow` says something and no more until `go_on` is set. `slow-searches`
+    does so after its two searches.
     """
 
     def __init__(self) -> None:
@@ -103,13 +104,14 @@ class CountedUpstream:
                     counted = {"prompt_tokens": INPUT, "completion_tokens": 1, "total_tokens": INPUT + 1}
                     self._write(chunk({"content": "Well then"}, usage=counted))
                     return
-                if body["model"] == "slow" and not upstream.go_on.is_set():
+                call = _call(body)
+                if body["model"].startswith("slow") and call is None and not upstream.go_on.is_set():
                     upstream._count("completions")
                     self._write(chunk({"content": "Well then"}))
                     upstream.go_on.wait(DEADLINE)
                     return
                 upstream._count("completions", INPUT, OUTPUT)
-                if call := _call(body):
+                if call is not None:
                     self._write(chunk({"tool_calls": [{"index": 0, **call}]}))
                     self._write(chunk({}, "tool_calls", usage=_USAGE) + END)
                     return
@@ -137,7 +139,7 @@ class CountedUpstream:
 def _call(body: dict[str, Any]) -> dict[str, Any] | None:
     """The search of one turn: there are two, and then an answer."""
     turns = sum(message["role"] == "tool" for message in body["messages"])
-    if body["model"] != "searches" or turns == 2:
+    if not body["model"].endswith("searches") or turns == 2:
         return None
     function = {"name": "web_search", "arguments": json.dumps({"query": f"bridge {turns}"})}
     return {"id": f"call_{turns}", "type": "function", "function": function}

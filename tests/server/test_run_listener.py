@@ -109,9 +109,14 @@ continued = ["up/cut", "up/well"]
 hosted = "up/searches"
 hosted-route = ["up/away", "up/searches"]
 slow = "up/slow"
+slow-failover = ["up/away", "up/slow"]
+slow-continued = ["up/cut", "up/slow"]
+slow-hosted = "up/slow-searches"
 counted = "counts/any"
 counted-route = ["counts/any", "up/well"]
 [routes.continued]
+on_cut = "continue"
+[routes.slow-continued]
 on_cut = "continue"
 [tools.web_search]
 searxng = "{web.url}"
@@ -157,6 +162,14 @@ def over_messages(server: Serving, model: str, tools: Any) -> None:
     assert answer["stop_reason"] == "end_turn"
 
 
+def over_streamed_messages(server: Serving, model: str, tools: Any) -> None:
+    more: dict[str, Any] = {"tools": [{"type": "web_search_20250305", "name": "web_search"}]} if tools else {}
+    body = {"model": model, "messages": USER, "max_tokens": 1000, "stream": True, **more}
+    answer = server.client().post("/v1/messages", json=body)
+    assert answer.status_code == 200, answer.text
+    assert '"type":"message_stop"' in answer.text
+
+
 def over_ai_sdk(server: Serving, model: str, tools: Any) -> None:
     message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
     body = {"model": model, "messages": [message], **({"tools": tools} if tools else {})}
@@ -193,12 +206,33 @@ DOORS = [
     in_background,
     over_chat_completions,
     over_messages,
+    over_streamed_messages,
     over_ai_sdk,
     over_hashbrown,
     over_vscode,
 ]
-STREAMED = [over_sse, over_websocket, in_background, over_chat_completions, over_ai_sdk]
-WITH_TOOLS = [over_json, over_sse, over_websocket, in_background, over_chat_completions, over_messages]
+STREAMED = [
+    over_sse,
+    over_websocket,
+    in_background,
+    over_chat_completions,
+    over_streamed_messages,
+    over_ai_sdk,
+    over_hashbrown,
+    over_vscode,
+]
+WHOLE = [over_json, over_messages, compact]
+WITH_TOOLS = [
+    over_json,
+    over_sse,
+    over_websocket,
+    in_background,
+    over_chat_completions,
+    over_messages,
+    over_streamed_messages,
+    over_ai_sdk,
+]
+"""The doors through which a client can ask for a hosted tool."""
 Door = Callable[[Serving, str, Any], None]
 
 
@@ -239,6 +273,16 @@ def test_cut_and_continued(server: Serving, hearing: Hearing, upstream: CountedU
     assert upstream.output_tokens == 1 + OUTPUT
 
 
+@pytest.mark.parametrize("door", WHOLE)
+def test_cut_before_anything_was_heard(
+    server: Serving, hearing: Hearing, upstream: CountedUpstream, door: Door
+) -> None:
+    """Where nothing is streamed there is nothing to go on with: the next target answers."""
+    door(server, "continued", [])
+    check(hearing, upstream, ["failed", "answered"])
+    assert upstream.output_tokens == OUTPUT
+
+
 @pytest.mark.parametrize("model", ["hosted", "hosted-route"])
 @pytest.mark.parametrize("door", WITH_TOOLS)
 def test_a_hosted_loop_of_three_turns(
@@ -264,19 +308,34 @@ def test_a_count_of_tokens(
     assert [attempt.kind for attempt, _ in hearing.attempts] == ["count_tokens"]
 
 
+@pytest.mark.parametrize(
+    ("model", "before"),
+    [
+        ("slow", ["cancelled"]),
+        ("slow-failover", ["failed", "cancelled"]),
+        ("slow-continued", ["failed", "cancelled"]),
+        ("slow-hosted", ["answered", "answered", "cancelled"]),
+    ],
+)
 def test_a_response_that_another_process_goes_on_with_is_one_run(
-    serve: Serve, hearing: Hearing, upstream: CountedUpstream, web: Web
+    serve: Serve, hearing: Hearing, upstream: CountedUpstream, web: Web, model: str, before: list[str]
 ) -> None:
-    """Its first attempt ends as cancelled, and what that took counts with what the second takes."""
+    """The attempts of the first process count with those of the second; the last of them was cancelled."""
     first = serve(toml(upstream, web))
     client = first.client()
-    made = client.create(model="slow", input="hi", background=True)
+    tools = SEARCH if model == "slow-hosted" else []
+    made = client.create(model=model, input="hi", tools=tools, background=True)
     with client.listen(f"/v1/responses/{made['id']}?stream=true") as stream:
-        stream.until("response.output_text.delta")
+        while "Well then" not in "".join(event.get("delta", "") for event in stream.events):
+            next(iter(stream))
+    until(lambda: len(upstream.asked) == len(before))
     first.stop()
+    assert hearing.outcomes == before
     assert hearing.ended == []
     upstream.go_on.set()
     response = serve(toml(upstream, web)).client().ended(made["id"])
     assert response["status"] == "completed", response
-    check(hearing, upstream, ["cancelled", "answered"])
+    check(hearing, upstream, hearing.outcomes)
+    assert hearing.outcomes[: len(before)] == before
+    assert hearing.outcomes[-1] == "answered"
     assert hearing.runs[0].id == made["id"]
