@@ -5,20 +5,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from antiphon.cli.common import (
-    FAILED,
-    MISTAKE,
-    CommandFailed,
-    add_command,
-    add_config_option,
-    add_group,
-    load_config,
-    mistakes,
-    not_installed,
-)
+from antiphon.cli import common
 
 if TYPE_CHECKING:
-    from antiphon.cli.common import Commands
     from antiphon.config import Config
 
 ABOUT = """\
@@ -71,32 +60,32 @@ example:
 """
 
 
-def add_to(commands: "Commands") -> None:
-    group = add_group(commands, "config", "show and check the configuration", ABOUT)
-    check_parser = add_command(group, "check", check, "show what is in force, or every mistake", CHECK)
-    add_config_option(check_parser)
+def add_to(commands: "common.Commands") -> None:
+    group = common.add_group(commands, "config", "show and check the configuration", ABOUT)
+    check_parser = common.add_command(group, "check", check, "show what is in force, or every mistake", CHECK)
+    common.add_config_option(check_parser)
     check_parser.add_argument("--connect", action="store_true", help="ask every provider for its models")
-    init_parser = add_command(group, "init", init, "write a configuration from what is found", INIT)
+    init_parser = common.add_command(group, "init", init, "write a configuration from what is found", INIT)
     init_parser.add_argument(
         "--config",
         metavar="FILE",
         help="write this file (default: the one that `antiphon config path` prints)",
     )
     init_parser.add_argument("--force", action="store_true", help="overwrite a file that is there")
-    add_command(group, "path", path, "print where the configuration file is", PATH)
+    common.add_command(group, "path", path, "print where the configuration file is", PATH)
 
 
 def check(arguments: argparse.Namespace) -> int:
     from antiphon.config import ConfigErrors, check_exposure, show
 
-    config = load_config(arguments)
+    config = common.load_config(arguments)
     if reason := check_exposure(config):
-        raise CommandFailed(f"antiphon: {reason}", MISTAKE)
+        raise common.CommandFailed(f"antiphon: {reason}", common.MISTAKE)
     failed = _connect(config) if arguments.connect else False
     if config.warnings:
-        raise mistakes(ConfigErrors(config.warnings))
+        raise common.mistakes(ConfigErrors(config.warnings))
     if arguments.connect:
-        return FAILED if failed else 0
+        return common.FAILED if failed else 0
     sources = [config.source or "no file", *config.variables]
     print(f"# The configuration is good. Read from: {', '.join(sources)}.")
     if config.discovered:
@@ -134,17 +123,17 @@ def init(arguments: argparse.Namespace) -> int:
     try:
         from antiphon.providers.discovery import in_environment, on_this_machine
     except ModuleNotFoundError as missing:
-        raise not_installed(missing) from missing
+        raise common.not_installed(missing) from missing
     file = locate(arguments.config) or candidates()[-1]
     if os.path.lexists(file) and not arguments.force:
-        raise CommandFailed(f"antiphon: {file} is there already; --force overwrites it")
+        raise common.CommandFailed(f"antiphon: {file} is there already; --force overwrites it")
     found = [*in_environment(os.environ), *asyncio.run(on_this_machine(("", 0)))]
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as new:
             new.write(starter(found))
     except OSError as error:
-        raise CommandFailed(f"antiphon: cannot write {file}: {error.strerror}") from error
+        raise common.CommandFailed(f"antiphon: cannot write {file}: {error.strerror}") from error
     print(f"wrote {file.absolute()}, with {', '.join(one.name for one in found) or 'comments only'}")
     return 0
 

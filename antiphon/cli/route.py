@@ -2,19 +2,9 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from antiphon.cli.common import (
-    CommandFailed,
-    add_command,
-    add_config_option,
-    add_group,
-    load_config,
-    not_installed,
-)
-
-if TYPE_CHECKING:
-    from antiphon.cli.common import Commands
+from antiphon.cli import common
 
 ABOUT: Final = """\
 A name with several targets is a route: [models] lists them, and [routes.NAME] says how they are used.
@@ -31,29 +21,29 @@ examples:
 """
 
 
-def add_to(commands: "Commands") -> None:
-    group = add_group(commands, "route", "see where requests go", ABOUT)
-    parser = add_command(group, "explain", explain, "print who would be asked, and why", EXPLAIN)
+def add_to(commands: "common.Commands") -> None:
+    group = common.add_group(commands, "route", "see where requests go", ABOUT)
+    parser = common.add_command(group, "explain", explain, "print who would be asked, and why", EXPLAIN)
     parser.add_argument(
         "--model", metavar="NAME", help="the name of the route (default: that of the request)"
     )
     parser.add_argument(
         "--input-file", metavar="FILE", help="the body of a request to /v1/responses, in JSON"
     )
-    add_config_option(parser)
+    common.add_config_option(parser)
 
 
 def explain(arguments: argparse.Namespace) -> int:
-    config = load_config(arguments)
+    config = common.load_config(arguments)
     body = b"{}"
     if arguments.input_file is not None:
         try:
             body = Path(arguments.input_file).read_bytes()
         except OSError as error:
-            raise CommandFailed(f"antiphon: {arguments.input_file}: {error.strerror}") from None
+            raise common.CommandFailed(f"antiphon: {arguments.input_file}: {error.strerror}") from None
     try:
         from antiphon.cli.route_plan import explain_route
     except ModuleNotFoundError as missing:
-        raise not_installed(missing) from missing
+        raise common.not_installed(missing) from missing
     print("\n".join(explain_route(config, arguments.model, body)))
     return 0

@@ -2,21 +2,10 @@
 
 import argparse
 import errno
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from antiphon.cli.common import (
-    MISTAKE,
-    CommandFailed,
-    add_command,
-    add_config_option,
-    load_config,
-    mistakes,
-    not_installed,
-)
+from antiphon.cli import common
 from antiphon.cli.work import add_work_option
-
-if TYPE_CHECKING:
-    from antiphon.cli.common import Commands
 
 ABOUT: Final = """\
 Starts the gateway: Open Responses on http://HOST:PORT/v1/responses, over HTTP and WebSocket.
@@ -39,11 +28,11 @@ it takes no new requests and lets running ones finish, up to the limit in [serve
 """
 
 
-def add_to(commands: "Commands") -> None:
-    parser = add_command(commands, "serve", serve, "start the gateway", ABOUT)
+def add_to(commands: "common.Commands") -> None:
+    parser = common.add_command(commands, "serve", serve, "start the gateway", ABOUT)
     parser.add_argument("--host", help="the address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", help="the port to listen on (default: 8080); 0 takes a free one")
-    add_config_option(parser)
+    common.add_config_option(parser)
     parser.add_argument("--workers", metavar="N", help="how many server processes (default: 1)")
     add_work_option(parser)
     parser.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error (default: info)")
@@ -59,19 +48,21 @@ def serve(arguments: argparse.Namespace) -> int:
         "work": "background.work",
         "log_level": "log.level",
     }
-    config = load_config(arguments, options)
+    config = common.load_config(arguments, options)
     if reason := check_exposure(config):
-        raise CommandFailed(f"antiphon: {reason}", MISTAKE)
+        raise common.CommandFailed(f"antiphon: {reason}", common.MISTAKE)
     try:
         from antiphon.server import run
     except ModuleNotFoundError as missing:
-        raise not_installed(missing) from missing
+        raise common.not_installed(missing) from missing
     try:
         return run(config)
     except ConfigErrors as errors:  # a provider may find what the configuration alone cannot
-        raise mistakes(errors) from errors
+        raise common.mistakes(errors) from errors
     except OSError as error:
-        raise CommandFailed(f"antiphon: {explain(error, config.server.host, config.server.port)}") from error
+        raise common.CommandFailed(
+            f"antiphon: {explain(error, config.server.host, config.server.port)}"
+        ) from error
 
 
 def explain(error: OSError, host: str, port: int) -> str:

@@ -1,20 +1,9 @@
 """`antiphon work`: a machine that only works on background responses."""
 
 import argparse
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from antiphon.cli.common import (
-    MISTAKE,
-    CommandFailed,
-    add_command,
-    add_config_option,
-    load_config,
-    mistakes,
-    not_installed,
-)
-
-if TYPE_CHECKING:
-    from antiphon.cli.common import Commands
+from antiphon.cli import common
 
 ABOUT: Final = """\
 Works on the background responses of all gateways that share a store, without a port of its own.
@@ -29,9 +18,9 @@ way: other workers go on with it at once.
 """
 
 
-def add_to(commands: "Commands") -> None:
-    parser = add_command(commands, "work", work, "work on background responses, without a port", ABOUT)
-    add_config_option(parser)
+def add_to(commands: "common.Commands") -> None:
+    parser = common.add_command(commands, "work", work, "work on background responses, without a port", ABOUT)
+    common.add_config_option(parser)
     add_work_option(parser)
     parser.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error (default: info)")
 
@@ -45,20 +34,22 @@ def add_work_option(parser: argparse.ArgumentParser) -> None:
 def work(arguments: argparse.Namespace) -> int:
     from antiphon.config import ConfigErrors
 
-    config = load_config(arguments, {"work": "background.work", "log_level": "log.level"})
+    config = common.load_config(arguments, {"work": "background.work", "log_level": "log.level"})
     if config.store.url is None:
-        raise CommandFailed(
+        raise common.CommandFailed(
             "antiphon: a machine that only works needs a store that others share with it: "
             'set [store] url = "postgresql://…", the one of the gateways',
-            MISTAKE,
+            common.MISTAKE,
         )
     if not config.background.work:
-        raise CommandFailed("antiphon: with --work 0 there is nothing to do; leave it out", MISTAKE)
+        raise common.CommandFailed(
+            "antiphon: with --work 0 there is nothing to do; leave it out", common.MISTAKE
+        )
     try:
         from antiphon.server.working import work
     except ModuleNotFoundError as missing:
-        raise not_installed(missing) from missing
+        raise common.not_installed(missing) from missing
     try:
         return work(config)
     except ConfigErrors as errors:  # a provider may find what the configuration alone cannot
-        raise mistakes(errors) from errors
+        raise common.mistakes(errors) from errors

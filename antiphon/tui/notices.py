@@ -1,14 +1,6 @@
 """Makes notices about problems: what happened, its code, and what to do now."""
 
-from antiphon import (
-    AntiphonError,
-    ConnectionFailed,
-    Response,
-    StatusError,
-    StreamBroken,
-    TimedOut,
-    UnexpectedAnswer,
-)
+import antiphon
 from antiphon.tui.chats import Node
 from antiphon.tui.entries import NoticeEntry
 from antiphon.tui.transcript import Transcript
@@ -38,7 +30,7 @@ _STATUSES = {
 }
 
 
-def failure_notice(response: Response | Node) -> NoticeEntry:
+def failure_notice(response: antiphon.Response | Node) -> NoticeEntry:
     """Makes the notice of a `failed` response."""
     error = response.error
     code = error.code if error else ""
@@ -46,7 +38,7 @@ def failure_notice(response: Response | Node) -> NoticeEntry:
     return NoticeEntry("The response failed", message, code=code, hint=_CODES.get(code, _RETRY), tone="error")
 
 
-def ended_early(response: Response | Node) -> NoticeEntry:
+def ended_early(response: antiphon.Response | Node) -> NoticeEntry:
     """Makes the notice of an `incomplete` response."""
     reason = response.incomplete_details.reason if response.incomplete_details else "no reason given"
     title, hint = _INCOMPLETE.get(reason, ("The answer is incomplete", "Write “go on” to continue it."))
@@ -100,24 +92,24 @@ def update_outage(transcript: Transcript, problem: str) -> bool:
 def of_error(error: Exception) -> NoticeEntry:
     """Makes the notice of an exception of a call to the server."""
     match error:
-        case StatusError():
+        case antiphon.StatusError():
             hint = _CODES.get(error.code) or _STATUSES.get(error.status, _RETRY)
             where = f" (at {error.param})" if error.param else ""
             title = f"The server refused with {error.status}"
             return NoticeEntry(
                 title, f"{error.message}{where}", code=error.code or error.type, hint=hint, tone="error"
             )
-        case StreamBroken():
+        case antiphon.StreamBroken():
             return NoticeEntry(
                 "The answer broke off", str(error), hint=f"What came is kept. {_RETRY}", tone="error"
             )
-        case ConnectionFailed():
+        case antiphon.ConnectionFailed():
             return ServerAway(str(error), _RETRY)
-        case TimedOut():
+        case antiphon.TimedOut():
             return NoticeEntry("The server took too long", str(error), hint=_RETRY, tone="error")
-        case UnexpectedAnswer():
+        case antiphon.UnexpectedAnswer():
             return NoticeEntry("This is no Open Responses server", str(error), tone="error")
-        case AntiphonError():
+        case antiphon.AntiphonError():
             return NoticeEntry("This cannot be done", str(error), tone="error")
         case _:
             return NoticeEntry(

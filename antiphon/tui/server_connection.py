@@ -5,22 +5,11 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
 
-from antiphon import (
-    AntiphonError,
-    AsyncClient,
-    ConnectionFailed,
-    PythonTool,
-    Retries,
-    StatusError,
-    TimedOut,
-    Timeouts,
-    Tool,
-    extras,
-)
+import antiphon
 from antiphon.tui.options import ChatOptions
 from antiphon.tui.status import StatusModel, facts_of
 
-_QUICK = Timeouts(connect=3.0, read=10.0, idle=10.0, total=15.0)
+_QUICK = antiphon.Timeouts(connect=3.0, read=10.0, idle=10.0, total=15.0)
 _PAUSE = 1.0
 _HEADERS = {"X-Antiphon-Receipts": "1"}
 """The inspector shows the receipts, and a gateway lists them only for those who ask."""
@@ -37,10 +26,10 @@ class ServerConnection:
         self.problem = ""
         self.models: dict[str, StatusModel] = {}
         if options.local:
-            self.client = AsyncClient(transport="local", config=options.config, headers=_HEADERS)
+            self.client = antiphon.AsyncClient(transport="local", config=options.config, headers=_HEADERS)
         else:
-            self.client = AsyncClient(
-                options.base_url, options.api_key, headers=_HEADERS, retries=Retries(times=1)
+            self.client = antiphon.AsyncClient(
+                options.base_url, options.api_key, headers=_HEADERS, retries=antiphon.Retries(times=1)
             )
 
     @property
@@ -56,16 +45,16 @@ class ServerConnection:
         """Asks for the models, and returns whether the server answers."""
         try:
             models = await self.client.models.list(timeouts=_QUICK)
-        except (ConnectionFailed, TimedOut) as error:
+        except (antiphon.ConnectionFailed, antiphon.TimedOut) as error:
             self.problem = str(error)
-        except StatusError as error:
+        except antiphon.StatusError as error:
             # It answers, whatever it has against this question.
             self.problem = str(error) if error.status in (401, 403) else ""
-        except AntiphonError as error:
+        except antiphon.AntiphonError as error:
             self.problem = str(error)
         else:
             self.problem = ""
-            self.models = {model.id: facts_of(extras(model)) for model in models}
+            self.models = {model.id: facts_of(antiphon.extras(model)) for model in models}
         self._on_change()
         return self.is_up
 
@@ -85,11 +74,11 @@ class ServerConnection:
                 return
             await asyncio.sleep(_PAUSE)
 
-    async def tools(self) -> list[Tool]:
+    async def tools(self) -> list[antiphon.Tool]:
         """Returns the requested tools; starts their MCP servers."""
-        found: list[Tool] = []
+        found: list[antiphon.Tool] = []
         for one in self._options.tools:
-            found.append(one if isinstance(one, Tool) else PythonTool(one))
+            found.append(one if isinstance(one, antiphon.Tool) else antiphon.PythonTool(one))
         for server in self._options.mcp:
             found += (await self._open.enter_async_context(server)).tools
         return found

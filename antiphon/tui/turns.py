@@ -5,23 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from antiphon import (
-    AgentResult,
-    AgentRun,
-    AntiphonError,
-    ConnectionFailed,
-    Item,
-    Opaque,
-    Response,
-    ResponseCreatedEvent,
-    RunEnded,
-    StatusError,
-    StepEnded,
-    StepStarted,
-    StreamBroken,
-    TimedOut,
-    ToolCall,
-)
+import antiphon
 from antiphon.tui import notices
 from antiphon.tui.answering import RunEntries
 from antiphon.tui.approval import ApprovalAnswer
@@ -77,7 +61,7 @@ class Turns:
         self._ask = ask
         self._on_change = on_change
         self._always: set[str] = set()
-        self._run: AgentRun | None = None
+        self._run: antiphon.AgentRun | None = None
         self._task: asyncio.Task[None] | None = None
         self._following: str | None = None
         self._stopped = False
@@ -137,7 +121,7 @@ class Turns:
     async def _run_guarded(self, work: Any) -> None:
         try:
             await work
-        except AntiphonError as error:
+        except antiphon.AntiphonError as error:
             self._add(notices.of_error(error))
         except asyncio.CancelledError:
             if not self._stopped:
@@ -167,11 +151,11 @@ class Turns:
 
     async def _play(
         self, items: Sequence[dict[str, Any]], point: Point, entry: UserEntry | None
-    ) -> AgentResult | None:
+    ) -> antiphon.AgentResult | None:
         """Asks the model; asks again with the whole conversation if the server no longer has it."""
         try:
             return await self._ask_model(items, point, entry, whole=False)
-        except StatusError as error:
+        except antiphon.StatusError as error:
             if error.code != _FORGOTTEN or point.previous is None or not self._talk.path(point.previous):
                 raise
         self._add(NoticeEntry("The server has forgotten this conversation", "All of it is sent again."))
@@ -179,16 +163,16 @@ class Turns:
 
     async def _ask_model(
         self, items: Sequence[dict[str, Any]], point: Point, entry: UserEntry | None, *, whole: bool
-    ) -> AgentResult | None:
+    ) -> antiphon.AgentResult | None:
         show = self.answering = RunEntries(self._add, self._redraw)
         run = self._run = self._talk.ask(items, point, self._approve, whole=whole)
         try:
             async with run:
                 await self._listen(run, show, entry, point)
-        except (ConnectionFailed, TimedOut, StreamBroken) as error:
-            if isinstance(error, ConnectionFailed | StreamBroken):
+        except (antiphon.ConnectionFailed, antiphon.TimedOut, antiphon.StreamBroken) as error:
+            if isinstance(error, antiphon.ConnectionFailed | antiphon.StreamBroken):
                 self._connection.reconnect(error)
-            if isinstance(error, StreamBroken):
+            if isinstance(error, antiphon.StreamBroken):
                 await self._keep_broken(error, point)
             raise
         finally:
@@ -205,31 +189,33 @@ class Turns:
             self._talk.go_on_from(result)
         return result
 
-    async def _keep_broken(self, error: StreamBroken, point: Point) -> None:
+    async def _keep_broken(self, error: antiphon.StreamBroken, point: Point) -> None:
         """Keeps a background response whose stream broke, to follow it again when the server is back."""
         if error.response.background and error.response.id:
             self._following = error.response.id
 
-    async def _listen(self, run: AgentRun, show: RunEntries, entry: UserEntry | None, point: Point) -> None:
-        request_input: list[Item] = []
+    async def _listen(
+        self, run: antiphon.AgentRun, show: RunEntries, entry: UserEntry | None, point: Point
+    ) -> None:
+        request_input: list[antiphon.Item] = []
         previous: str | None = None
         count = 0
         async for event in run:
             match event:
-                case StepStarted():
+                case antiphon.StepStarted():
                     show.begin()
                     given = event.request.input
                     request_input = given if isinstance(given, list) else []
                     previous = event.request.previous_response_id
-                case StepEnded():
+                case antiphon.StepEnded():
                     await self._talk.keep(event.response, request_input, previous, running=False)
                     self._on_change()
-                case RunEnded():
+                case antiphon.RunEnded():
                     pass
                 case _:
                     self._record(event)
                     show.take(event)
-                    if isinstance(event, ResponseCreatedEvent):
+                    if isinstance(event, antiphon.ResponseCreatedEvent):
                         show.response_id = event.response.id
                         if entry is not None:
                             entry.response_id = entry.response_id or event.response.id
@@ -245,7 +231,7 @@ class Turns:
 
     # --- approvals ----------------------------------------------------------------------------------------
 
-    async def _approve(self, call: ToolCall) -> bool | str:
+    async def _approve(self, call: antiphon.ToolCall) -> bool | str:
         return await self._ask_permission(call.name, call.arguments, "", call.call_id)
 
     async def _ask_permission(self, name: str, arguments: str, where: str, call_id: str = "") -> bool:
@@ -261,12 +247,12 @@ class Turns:
             self._always.add(key)
         return verdict != "no"
 
-    async def _approvals(self, result: AgentResult) -> list[dict[str, Any]]:
+    async def _approvals(self, result: antiphon.AgentResult) -> list[dict[str, Any]]:
         """Asks the user about the calls that need approval, and returns the answers as items."""
         response = result.response
         answers: list[dict[str, Any]] = []
         for item in response.output if response is not None and result.stopped == "answered" else ():
-            if isinstance(item, Opaque) and item.type == "mcp_approval_request":
+            if isinstance(item, antiphon.Opaque) and item.type == "mcp_approval_request":
                 fields = item.fields
                 given = (str(fields.get(name) or "") for name in ("name", "arguments", "server_label"))
                 allowed = await self._ask_permission(*given)
@@ -290,12 +276,12 @@ class Turns:
             async with stream:
                 async for event in stream:
                     show.take(event)
-                response: Response = stream.response
+                response: antiphon.Response = stream.response
         except asyncio.CancelledError:
             if self._stopped:
                 await self._talk.client.responses.cancel(response_id)
             raise
-        except (ConnectionFailed, StreamBroken) as error:
+        except (antiphon.ConnectionFailed, antiphon.StreamBroken) as error:
             self._connection.reconnect(error)
             raise
         finally:

@@ -10,17 +10,9 @@ import msgspec
 from antiphon.bridges.encoder import Headers
 from antiphon.bridges.finish_reasons import error_text, finish_reason, output_value, picture_of
 from antiphon.spec import events as ev
+from antiphon.spec import items
 from antiphon.spec.codec import UNREADABLE, Opaque, encode, encoder, to_builtins
 from antiphon.spec.content import Annotation, UrlCitation
-from antiphon.spec.items import (
-    Compaction,
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    Item,
-    Reasoning,
-)
 from antiphon.spec.response import Response
 
 REDACTED, SIGNATURE, SOURCE, FILE = "i", "j", "h", "k"
@@ -111,29 +103,29 @@ class DataStream:
             case ev.OtherEvent(type=name, fields=fields):
                 yield DATA, [{"type": name} | fields | {"type": name}]
 
-    def _added(self, item: Item | None) -> Iterator[_Part]:
-        if not isinstance(item, FunctionCallOutput | CustomToolCallOutput):
+    def _added(self, item: items.Item | None) -> Iterator[_Part]:
+        if not isinstance(item, items.FunctionCallOutput | items.CustomToolCallOutput):
             yield from self._next_step()
-        if isinstance(item, FunctionCall | CustomToolCall):
+        if isinstance(item, items.FunctionCall | items.CustomToolCall):
             self._calls[item.id] = item.call_id, item.name
             self._heads[item.id] = b'c:{"toolCallId":%b,"argsTextDelta":' % encode(item.call_id)
             self._called.add(item.call_id)
             self._unanswered.add(item.call_id)
             yield CALL_START, {"toolCallId": item.call_id, "toolName": item.name}
 
-    def _done(self, item: Item | None) -> Iterator[_Part]:
+    def _done(self, item: items.Item | None) -> Iterator[_Part]:
         match item:
-            case FunctionCallOutput() | CustomToolCallOutput() if item.call_id in self._called:
+            case items.FunctionCallOutput() | items.CustomToolCallOutput() if item.call_id in self._called:
                 self._unanswered.discard(item.call_id)
                 self._is_answered = True
                 yield RESULT, {"toolCallId": item.call_id, "result": output_value(item.output)}
-            case Reasoning(encrypted_content=str() as proof):
+            case items.Reasoning(encrypted_content=str() as proof):
                 # A signature belongs to words; without any there is only what is hidden.
                 yield (SIGNATURE, {"signature": proof}) if self._thinks else (REDACTED, {"data": proof})
                 self._thinks = False
-            case Reasoning():
+            case items.Reasoning():
                 self._thinks = False
-            case FunctionCallOutput() | CustomToolCallOutput() | Opaque() | Compaction():
+            case items.FunctionCallOutput() | items.CustomToolCallOutput() | Opaque() | items.Compaction():
                 if picture := picture_of(item):
                     yield FILE, {"mimeType": picture[0], "data": picture[1]}
                 else:

@@ -19,20 +19,9 @@ from antiphon.bridges.finish_reasons import (
     picture_of,
 )
 from antiphon.spec import events as ev
+from antiphon.spec import items
 from antiphon.spec.codec import UNREADABLE, Opaque, encode, encoder, to_builtins
 from antiphon.spec.content import Annotation, OutputText, ReasoningText, Refusal, UrlCitation, text_of
-from antiphon.spec.items import (
-    Compaction,
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    Item,
-    Message,
-    Reasoning,
-    is_failed,
-    type_of,
-)
 from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import CustomTool, FunctionTool
 from antiphon.stream import sse
@@ -196,30 +185,30 @@ class UIStream:
         yield start | {"messageMetadata": {RESPONSE_ID: response.id, "model": response.model}}
         yield {"type": "start-step"}
 
-    def _added(self, item: Item | None) -> Iterator[_Chunk]:
-        if not isinstance(item, FunctionCallOutput | CustomToolCallOutput):
+    def _added(self, item: items.Item | None) -> Iterator[_Chunk]:
+        if not isinstance(item, items.FunctionCallOutput | items.CustomToolCallOutput):
             yield from self._next_step()
         match item:
-            case FunctionCall() | CustomToolCall():
+            case items.FunctionCall() | items.CustomToolCall():
                 kept = {"namespace": item.namespace} if item.namespace else {}
-                custom = {"custom": True} if isinstance(item, CustomToolCall) else {}
+                custom = {"custom": True} if isinstance(item, items.CustomToolCall) else {}
                 call = _Call(item.call_id, item.name, kept | custom, item.name not in self._tools)
                 self._calls[item.id] = call
                 self._called.add(call.id)
                 self._unanswered.add(call.id)
                 yield call.chunk("tool-input-start")
-            case Message(id=id, phase=str() as phase):
+            case items.Message(id=id, phase=str() as phase):
                 self._phases[id] = phase
             case Opaque(status="in_progress"):
                 yield _data(item)
 
-    def _done(self, item: Item | None) -> Iterator[_Chunk]:
+    def _done(self, item: items.Item | None) -> Iterator[_Chunk]:
         match item:
-            case FunctionCallOutput() | CustomToolCallOutput() if item.call_id in self._called:
+            case items.FunctionCallOutput() | items.CustomToolCallOutput() if item.call_id in self._called:
                 yield self._answer(item)
-            case Reasoning():
+            case items.Reasoning():
                 yield from self._signed(item)
-            case FunctionCallOutput() | CustomToolCallOutput() | Opaque() | Compaction():
+            case items.FunctionCallOutput() | items.CustomToolCallOutput() | Opaque() | items.Compaction():
                 picture = picture_of(item)
                 yield _file(*picture) if picture else _data(item)
 
@@ -255,7 +244,7 @@ class UIStream:
             yield from thought.end()
             thought.last = id, thought.open.pop(id)
 
-    def _signed(self, item: Reasoning) -> Iterator[_Chunk]:
+    def _signed(self, item: items.Reasoning) -> Iterator[_Chunk]:
         thought = self._thoughts.setdefault(item.id, _Thought())
         if item.encrypted_content and not (thought.open or thought.last):
             yield from self._think(item.id, _part_id(item.id, 0), is_summary=False)
@@ -266,11 +255,11 @@ class UIStream:
         )
         del self._thoughts[item.id]
 
-    def _answer(self, item: FunctionCallOutput | CustomToolCallOutput) -> _Chunk:
+    def _answer(self, item: items.FunctionCallOutput | items.CustomToolCallOutput) -> _Chunk:
         self._unanswered.discard(item.call_id)
         self._is_answered = True
         told: _Chunk = {"toolCallId": item.call_id, "providerExecuted": True}
-        if is_failed(item):
+        if items.is_failed(item):
             return {"type": "tool-output-error", **told, "errorText": text_of(item.output)}
         return {"type": "tool-output-available", **told, "output": output_value(item.output)}
 
@@ -319,9 +308,9 @@ def _kept(chunk: _Chunk, metadata: dict[str, Any]) -> _Chunk:
     return chunk | {"providerMetadata": {METADATA: metadata}} if metadata else chunk
 
 
-def _data(item: Item) -> _Chunk:
+def _data(item: items.Item) -> _Chunk:
     """A later part with the same type and id takes the place of the earlier one."""
-    return {"type": f"data-{type_of(item)}", "id": item.id, "data": to_builtins(item)}
+    return {"type": f"data-{items.type_of(item)}", "id": item.id, "data": to_builtins(item)}
 
 
 def _file(media_type: str, data: str) -> _Chunk:

@@ -8,15 +8,7 @@ from typing import Any
 from msgspec import Struct
 from psycopg import AsyncCursor
 
-from antiphon.store.base import (
-    RUNNING,
-    Context,
-    ItemPosition,
-    NewResponse,
-    StoreConflict,
-    StoredResponse,
-    fragment,
-)
+from antiphon.store import base
 from antiphon.store.bodies import BODY, cut_output, find_item, restore_body
 from antiphon.store.postgres.backend import carry_out
 from antiphon.store.postgres.connection import Connection, Row, ask, execute, one, replace_nul, rows
@@ -99,7 +91,7 @@ class PostgresPlan(Struct, frozen=True, gc=False):
     Without a chain it begins one. `follows` is the id of the response whose place must still be there.
     """
 
-    response: NewResponse
+    response: base.NewResponse
     chain: int | None
     position: int
     follows: str | None
@@ -110,7 +102,7 @@ class PostgresPlan(Struct, frozen=True, gc=False):
         return len(new.input) + len(new.output) + len(new.body)
 
 
-def plan(new: NewResponse) -> PostgresPlan:
+def plan(new: base.NewResponse) -> PostgresPlan:
     previous = new.previous
     if previous is None or previous.place is None:
         return PostgresPlan(new, None, 0, None)
@@ -150,27 +142,27 @@ async def begin_insert(db: Connection, plans: Sequence[PostgresPlan]) -> AsyncCu
     return await ask(db, SAVE, [*columns, [n for n, _ in names], [id for _, id in names]])
 
 
-async def read_places(cursor: AsyncCursor[Row] | None) -> dict[int, ItemPosition]:
+async def read_places(cursor: AsyncCursor[Row] | None) -> dict[int, base.ItemPosition]:
     """Where the responses of a statement stand, by their numbers."""
     if cursor is None:
         return {}
-    return {int(n) - 1: ItemPosition(chain, position) for n, chain, position in await cursor.fetchall()}
+    return {int(n) - 1: base.ItemPosition(chain, position) for n, chain, position in await cursor.fetchall()}
 
 
-async def insert_branch(db: Connection, plan: PostgresPlan) -> ItemPosition:
+async def insert_branch(db: Connection, plan: PostgresPlan) -> base.ItemPosition:
     """Writes a response that begins a chain of its own, with a copy of its context."""
     new, previous = plan.response, plan.response.previous
     alone = PostgresPlan(new, None, 0 if previous is None else 1, None)
     found = await read_places(await begin_insert(db, [alone]))
     if not found:
-        raise StoreConflict(f"A response with the id {new.id!r} is already stored.")
+        raise base.StoreConflict(f"A response with the id {new.id!r} is already stored.")
     if previous is not None:
-        before = fragment(previous.fragments()) or None
+        before = base.fragment(previous.fragments()) or None
         await execute(db, BEGINNING, (new.tenant, found[0].chain, new.status, new.created_at, before))
     return found[0]
 
 
-async def insert(db: Connection, plan: PostgresPlan) -> ItemPosition:
+async def insert(db: Connection, plan: PostgresPlan) -> base.ItemPosition:
     """Writes a response by itself, into its conversation and its chat if it joins them."""
     # One that begins a chain without being at its beginning has a context to copy.
     is_branch = plan.chain is None and plan.response.previous is not None
@@ -193,19 +185,21 @@ async def is_stored(db: Connection, tenant: str, id: str) -> bool:
     return await one(db, "SELECT 1 FROM responses WHERE id = %s AND tenant = %s", (id, tenant)) is not None
 
 
-def to_stored_response(row: Row) -> StoredResponse:
+def to_stored_response(row: Row) -> base.StoredResponse:
     id, tenant, status, model, created, expires, background, owner, cancel, last, *rest = row
     dialect, attempt, *body = rest
     times, running = (created, expires, background), (owner, cancel, last)
-    return StoredResponse(id, tenant, status, model, *times, *running, dialect, restore_body(*body), attempt)
+    return base.StoredResponse(
+        id, tenant, status, model, *times, *running, dialect, restore_body(*body), attempt
+    )
 
 
-async def get(db: Connection, tenant: str, id: str) -> StoredResponse | None:
+async def get(db: Connection, tenant: str, id: str) -> base.StoredResponse | None:
     row = await one(db, STORED + "WHERE id = %s AND tenant = %s", (id, tenant))
     return None if row is None else to_stored_response(row)
 
 
-async def context(db: Connection, tenant: str, id: str) -> Context | None:
+async def context(db: Connection, tenant: str, id: str) -> base.Context | None:
     """The context of a response. It has no place when it may still change: its continuation copies it."""
     row = await one(db, CONTEXT, (id, tenant))
     if row is None:
@@ -213,13 +207,13 @@ async def context(db: Connection, tenant: str, id: str) -> Context | None:
     status, model, created, chain, position, input, output, conversation, start, before = row
     if conversation is not None:
         before = await carry_out(db, conversations.read_beginning(conversation, start))
-    final = conversation is None and status not in RUNNING
-    place = ItemPosition(chain, position) if final else None
+    final = conversation is None and status not in base.RUNNING
+    place = base.ItemPosition(chain, position) if final else None
     fragments = ((before,) if before else (), input or b"", output or b"")
-    return Context(id, status, *fragments, place, model, created)
+    return base.Context(id, status, *fragments, place, model, created)
 
 
-async def is_unchanged(db: Connection, tenant: str, known: Context) -> bool:
+async def is_unchanged(db: Connection, tenant: str, known: base.Context) -> bool:
     """Is a response that was read before still there? What has ended does not change any more."""
     row = await one(db, PLACE, (known.response, tenant))
     place = known.place

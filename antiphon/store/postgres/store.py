@@ -10,18 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from antiphon.store.base import (
-    RUNNING,
-    Change,
-    Context,
-    LoggedEvent,
-    NewResponse,
-    Size,
-    Stats,
-    StoredResponse,
-    StoreError,
-    array,
-)
+from antiphon.store import base
 from antiphon.store.cache import ContextCache
 from antiphon.store.changes import Changes
 from antiphon.store.postgres import background, event_log, responses, schema
@@ -112,8 +101,8 @@ class PostgresStore(Store):
         await self.database.close()
 
     @property
-    def stats(self) -> Stats:
-        return Stats(
+    def stats(self) -> base.Stats:
+        return base.Stats(
             reads=self.database.reads,
             writes=self.database.writes,
             batches=self._writer.groups,
@@ -125,18 +114,18 @@ class PostgresStore(Store):
             cache_misses=self._contexts.misses,
         )
 
-    def save(self, response: NewResponse) -> Awaitable[None]:
-        if (response.status in RUNNING) != (response.owner is not None):
+    def save(self, response: base.NewResponse) -> Awaitable[None]:
+        if (response.status in base.RUNNING) != (response.owner is not None):
             raise ValueError("a response has an owner exactly as long as it is queued or in_progress")
         return self._save(response)
 
-    async def _save(self, new: NewResponse) -> None:
+    async def _save(self, new: base.NewResponse) -> None:
         self.database.check_open()
         plan = responses.plan(new)
         previous = new.previous
         is_alone = new.append is None and new.chat is None and new.claim is None
         has_place = previous is None or previous.place is not None
-        if is_alone and has_place and new.status not in RUNNING:
+        if is_alone and has_place and new.status not in base.RUNNING:
             self._contexts.remember(new, await self._writer.write(plan))
             return
 
@@ -152,17 +141,17 @@ class PostgresStore(Store):
 
         await self.database.write(insert, verify)
 
-    async def update(self, change: Change) -> bool:
+    async def update(self, change: base.Change) -> bool:
         written = await self.database.write(
             lambda db: background.update(db, change), lambda db: background.is_change_written(db, change)
         )
         self.announce(change.id)
         return written
 
-    async def get(self, tenant: str, id: str) -> StoredResponse | None:
+    async def get(self, tenant: str, id: str) -> base.StoredResponse | None:
         return await self.database.read(lambda db: responses.get(db, tenant, id))
 
-    async def context(self, tenant: str, id: str) -> Context | None:
+    async def context(self, tenant: str, id: str) -> base.Context | None:
         known = self._contexts.get(tenant, id)
         if known is not None:
             cached = known
@@ -209,11 +198,13 @@ class PostgresStore(Store):
     async def job(self, tenant: str, id: str) -> bytes | None:
         return await self.database.read(lambda db: background.job(db, tenant, id))
 
-    async def events_after(self, tenant: str, id: str, after: int, limit: int) -> list[LoggedEvent] | None:
+    async def events_after(
+        self, tenant: str, id: str, after: int, limit: int
+    ) -> list[base.LoggedEvent] | None:
         return await self.database.read(lambda db: event_log.after(db, tenant, id, after, limit))
 
-    async def request_cancel(self, tenant: str, id: str) -> StoredResponse | None:
-        async def request(db: Connection) -> StoredResponse | None:
+    async def request_cancel(self, tenant: str, id: str) -> base.StoredResponse | None:
+        async def request(db: Connection) -> base.StoredResponse | None:
             # The job first: whoever replaces it locks the job and then the response, too.
             await self._jobs.abort(db, tenant, id)
             return await background.request_cancel(db, tenant, id)
@@ -239,7 +230,7 @@ class PostgresStore(Store):
 
     async def conversation_context(self, tenant: str, id: str) -> bytes | None:
         tail = await self._carry_out(partial(conversations.read_tail, tenant, id), "read")
-        return None if tail is None else array([tail.items])
+        return None if tail is None else base.array([tail.items])
 
     async def delete_chat(self, tenant: str, id: str) -> bool:
         return await self._carry_out(partial(retention.delete_chat, tenant, id), "remove")
@@ -253,12 +244,12 @@ class PostgresStore(Store):
     async def _prune(self, since: float, until: float) -> int:
         return await self._carry_out(partial(retention.prune, since, until), "remove")
 
-    async def size(self) -> Size:
-        async def measure(db: Connection) -> Size:
+    async def size(self) -> base.Size:
+        async def measure(db: Connection) -> base.Size:
             await execute(db, "SET LOCAL statement_timeout = 0")
             ((bytes,),) = await rows(db, schema.SIZE)
             ((*counts,),) = await rows(db, postgres_text(retention.COUNTS))
-            return Size(bytes, *counts)
+            return base.Size(bytes, *counts)
 
         # A write only so that the limit of a statement can be lifted for a transaction.
         return await self.database.write(measure, limit=3600.0)
@@ -272,5 +263,5 @@ async def check_keys(db: Connection, seal: Seal, where: str) -> None:
         try:
             seal.open(found[0], tenant="", purpose=PURPOSE)
         except SealBroken:
-            raise StoreError(OTHER_KEYS.format(where=where)) from None
+            raise base.StoreError(OTHER_KEYS.format(where=where)) from None
     await execute(db, WRITE, (seal.seal(b"", tenant="", purpose=PURPOSE),))

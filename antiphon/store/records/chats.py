@@ -7,17 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from antiphon.store.base import (
-    ChatEdit,
-    ChatNode,
-    ChatNodes,
-    ChatPage,
-    ChatTurn,
-    Joining,
-    StoreConflict,
-    StoredChat,
-    UnknownCursor,
-)
+from antiphon.store import base
 from antiphon.store.bodies import BODY, restore_body
 from antiphon.store.chat_words import make_title, read_chat_text
 from antiphon.store.statements import StatementRow, Steps, execute, get_backend, key_of, one, page, rows
@@ -59,7 +49,7 @@ class _Body(Struct):
 _body = msgspec.json.Decoder(_Body).decode
 
 
-def create(chat: StoredChat) -> Steps[StoredChat]:
+def create(chat: base.StoredChat) -> Steps[base.StoredChat]:
     """Makes a chat; a `current` that is in no chat yet joins it with all that it continues.
 
     One that does not exist, or is in another chat, is a `StoreConflict`; so it is for `edit_chat`.
@@ -69,7 +59,7 @@ def create(chat: StoredChat) -> Steps[StoredChat]:
     made = yield from execute(CREATE, *row)
     key = yield from key_of("chats", chat.tenant, chat.id)
     if not made or key is None:
-        raise StoreConflict(f"A chat with the id {chat.id!r} is already stored.")
+        raise base.StoreConflict(f"A chat with the id {chat.id!r} is already stored.")
     if chat.title is not None:
         yield from _set_title(key, chat.tenant, chat.title)
     if chat.current is not None:
@@ -79,28 +69,28 @@ def create(chat: StoredChat) -> Steps[StoredChat]:
     return stored
 
 
-def get(tenant: str, id: str) -> Steps[StoredChat | None]:
+def get(tenant: str, id: str) -> Steps[base.StoredChat | None]:
     row = yield from one(f"{CHAT} WHERE id = ? AND tenant = ?", id, tenant)
     return None if row is None else _chat(row)
 
 
 def page_chats(
     tenant: str, *, after: str | None = None, limit: int = 20, search: str = ""
-) -> Steps[ChatPage]:
+) -> Steps[base.ChatPage]:
     """Chats, the one that changed last first; with `search`, those with all of its words in them."""
     where, words = (yield from get_backend()).text_condition(tenant, search)
     values: list[Any] = [tenant, *words]
     if after is not None:
         place = yield from one(PLACE, after, tenant)
         if place is None:
-            raise UnknownCursor(f"There is no chat {after!r} to continue after.")
+            raise base.UnknownCursor(f"There is no chat {after!r} to continue after.")
         where += " AND (updated_at, key) < (?, ?)"
         values += place
     sql = f"{CHAT} WHERE tenant = ?{where} ORDER BY updated_at DESC, key DESC"
-    return ChatPage(*(yield from page(_chat, sql, values, limit)))
+    return base.ChatPage(*(yield from page(_chat, sql, values, limit)))
 
 
-def edit(tenant: str, id: str, edit: ChatEdit) -> Steps[StoredChat | None]:
+def edit(tenant: str, id: str, edit: base.ChatEdit) -> Steps[base.StoredChat | None]:
     key = yield from key_of("chats", tenant, id, lock=True)
     if key is None:
         return None
@@ -121,7 +111,7 @@ def _set_title(key: int, tenant: str, title: str) -> Steps[None]:
     yield from (yield from get_backend()).store_text(-key, key, tenant, title)
 
 
-def add_response(tenant: str, response: str, previous: str | None, joining: Joining) -> Steps[None]:
+def add_response(tenant: str, response: str, previous: str | None, joining: base.Joining) -> Steps[None]:
     """Puts a stored response into its chat, where it is the current one; nothing if the chat was deleted."""
     key = yield from key_of("chats", tenant, joining.chat, lock=True)
     if key is None:
@@ -137,7 +127,7 @@ def _set_current(key: int, tenant: str, response: str) -> Steps[None]:
     yield from _add_ancestors(key, tenant, response)
     inside = "SELECT 1 FROM responses WHERE id = ? AND chat = ? AND tenant = ?"
     if (yield from one(inside, response, key, tenant)) is None:
-        raise StoreConflict(f"The response {response!r} does not exist, or is in another chat.")
+        raise base.StoreConflict(f"The response {response!r} does not exist, or is in another chat.")
 
 
 def _add_ancestors(key: int, tenant: str, last: str) -> Steps[None]:
@@ -206,7 +196,7 @@ def chat_of(tenant: str, response: str) -> Steps[str | None]:
     return None if row is None else str(row[0])
 
 
-def nodes(tenant: str, id: str, *, after: str | None = None, limit: int = 20) -> Steps[ChatNodes | None]:
+def nodes(tenant: str, id: str, *, after: str | None = None, limit: int = 20) -> Steps[base.ChatNodes | None]:
     """The responses of a chat, each after the one that it continues."""
     chat, start = (yield from key_of("chats", tenant, id)), -1
     if chat is None:
@@ -214,32 +204,34 @@ def nodes(tenant: str, id: str, *, after: str | None = None, limit: int = 20) ->
     if after is not None:
         row = yield from one("SELECT key FROM responses WHERE id = ? AND chat = ?", after, chat)
         if row is None:
-            raise UnknownCursor(f"There is no response {after!r} in the chat {id!r} to continue after.")
+            raise base.UnknownCursor(f"There is no response {after!r} in the chat {id!r} to continue after.")
         (start,) = row
     sql = f"{NODE} WHERE chat = ? AND key > ? ORDER BY key"
-    return ChatNodes(*(yield from page(_node, sql, (chat, start), limit)))
+    return base.ChatNodes(*(yield from page(_node, sql, (chat, start), limit)))
 
 
-def path(tenant: str, id: str, last: str) -> Steps[list[ChatTurn] | None]:
+def path(tenant: str, id: str, last: str) -> Steps[list[base.ChatTurn] | None]:
     """The responses from the beginning of a chat to this one; None when it is not in the chat."""
     chat = yield from key_of("chats", tenant, id)
-    found: list[ChatTurn] = []
+    found: list[base.ChatTurn] = []
     response: str | None = last
     while response is not None:
         row = yield from one(TURN, response, chat, tenant)
         if row is None:
             return None
         id, previous, input, output = row
-        found.append(ChatTurn(id, previous, input or b"", output or b""))
+        found.append(base.ChatTurn(id, previous, input or b"", output or b""))
         response = previous
     return found[::-1]
 
 
-def _chat(row: StatementRow) -> StoredChat:
+def _chat(row: StatementRow) -> base.StoredChat:
     id, tenant, title, current, created_at, updated_at, expires_at, pinned, running = row
-    return StoredChat(id, tenant, title, current, created_at, updated_at, expires_at, bool(pinned), running)
+    return base.StoredChat(
+        id, tenant, title, current, created_at, updated_at, expires_at, bool(pinned), running
+    )
 
 
-def _node(row: StatementRow) -> ChatNode:
+def _node(row: StatementRow) -> base.ChatNode:
     id, previous, input, *body = row
-    return ChatNode(id, previous, input or b"", restore_body(*body))
+    return base.ChatNode(id, previous, input or b"", restore_body(*body))

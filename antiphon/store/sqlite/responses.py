@@ -20,15 +20,7 @@ from msgspec import Struct
 
 from antiphon.spec.chance import chance
 from antiphon.spec.limits import LARGE
-from antiphon.store.base import (
-    RUNNING,
-    Context,
-    ItemPosition,
-    NewResponse,
-    StoreConflict,
-    StoredResponse,
-    fragment,
-)
+from antiphon.store import base
 from antiphon.store.bodies import BODY, cut_output, find_item, restore_body
 from antiphon.store.records import chats, conversations, settlements
 from antiphon.store.records.short_lived import keep_key
@@ -98,17 +90,20 @@ class Plan(Struct, frozen=True, gc=False):
     `wanted_place` is right after the previous response; if that place is taken, the response begins a branch.
     """
 
-    response: NewResponse
-    wanted_place: ItemPosition
+    response: base.NewResponse
+    wanted_place: base.ItemPosition
     row: Row
 
 
-def plan(new: NewResponse) -> Plan:
+def plan(new: base.NewResponse) -> Plan:
     key, previous, output = new_key(), new.previous, new.output
     if previous is None or previous.place is None:
-        place, follows = ItemPosition(key, 0), ""
+        place, follows = base.ItemPosition(key, 0), ""
     else:
-        place, follows = ItemPosition(previous.place.chain, previous.place.position + 1), previous.response
+        place, follows = (
+            base.ItemPosition(previous.place.chain, previous.place.position + 1),
+            previous.response,
+        )
     body, spliced = cut_output(new.body, output)
     row = (
         key,
@@ -198,7 +193,7 @@ def insert_plain(db: sqlite3.Connection, plans: Sequence[Plan]) -> list[Plan]:
     return [plan for plan in plans if plan.row in left] if left else []
 
 
-def insert_branch(db: sqlite3.Connection, plan: Plan) -> ItemPosition:
+def insert_branch(db: sqlite3.Connection, plan: Plan) -> base.ItemPosition:
     """Inserts a response that begins a chain of its own, with a copy of its context."""
     previous = plan.response.previous
     return _insert_branch(db, plan.row, previous.fragments() if previous else None)
@@ -212,21 +207,21 @@ def insert_again(db: sqlite3.Connection, row: Row) -> None:
     _insert_branch(db, row, previous.fragments() if previous else None)
 
 
-def _insert_branch(db: sqlite3.Connection, row: Row, before: Sequence[bytes] | None) -> ItemPosition:
+def _insert_branch(db: sqlite3.Connection, row: Row, before: Sequence[bytes] | None) -> base.ItemPosition:
     _, id, tenant, _, _, status, model, created_at, *rest, _ = row
     chain = new_key()
     position = 0 if before is None else 1
     rows: list[Row] = [(chain, id, tenant, chain, position, status, model, created_at, *rest, "")]
     if before is not None:
         # The row that begins a branch: the whole context before it, as one fragment.
-        facts = (status, "", created_at, -1, 0, "", "[]", fragment(before))
+        facts = (status, "", created_at, -1, 0, "", "[]", base.fragment(before))
         rows.insert(0, (new_key(), None, tenant, chain, 0, *facts, b"", None, -1, ""))
     if insert(db, rows):
-        raise StoreConflict(f"A response with the id {id!r} is already stored.")
-    return ItemPosition(chain, position)
+        raise base.StoreConflict(f"A response with the id {id!r} is already stored.")
+    return base.ItemPosition(chain, position)
 
 
-def insert_one(db: sqlite3.Connection, plan: Plan) -> ItemPosition:
+def insert_one(db: sqlite3.Connection, plan: Plan) -> base.ItemPosition:
     """Inserts one response, and adds it to its conversation and its chat, if it has them."""
     place = plan.wanted_place
     if not place.position or insert_plain(db, [plan]):
@@ -246,20 +241,22 @@ def insert_one(db: sqlite3.Connection, plan: Plan) -> ItemPosition:
     return place
 
 
-def to_stored_response(row: Row) -> StoredResponse:
+def to_stored_response(row: Row) -> base.StoredResponse:
     id, tenant, status, model, created, expires, background, owner, cancel, last, dialect, attempt, *body = (
         row
     )
     times, running = (created, expires, bool(background)), (owner, bool(cancel), last)
-    return StoredResponse(id, tenant, status, model, *times, *running, dialect, restore_body(*body), attempt)
+    return base.StoredResponse(
+        id, tenant, status, model, *times, *running, dialect, restore_body(*body), attempt
+    )
 
 
-def get(db: sqlite3.Connection, tenant: str, id: str) -> StoredResponse | None:
+def get(db: sqlite3.Connection, tenant: str, id: str) -> base.StoredResponse | None:
     row = db.execute(STORED + "WHERE id = ? AND tenant = ?", (id, tenant)).fetchone()
     return None if row is None else to_stored_response(row)
 
 
-def context(db: sqlite3.Connection, tenant: str, id: str) -> Context | None:
+def context(db: sqlite3.Connection, tenant: str, id: str) -> base.Context | None:
     """Reads the context of a response. A context that may still change has no place: a continuation copies
     it.
     """
@@ -269,10 +266,10 @@ def context(db: sqlite3.Connection, tenant: str, id: str) -> Context | None:
     status, model, created, chain, position, input, output, conversation, start, before = row
     if conversation is not None:
         before = carry_out(db, conversations.read_beginning(conversation, start))
-    final = conversation is None and status not in RUNNING
-    place = ItemPosition(chain, position) if final else None
+    final = conversation is None and status not in base.RUNNING
+    place = base.ItemPosition(chain, position) if final else None
     fragments = ((before,) if before else (), input or b"", output or b"")
-    return Context(id, status, *fragments, place, model, created)
+    return base.Context(id, status, *fragments, place, model, created)
 
 
 def find_items(db: sqlite3.Connection, tenant: str, ids: Sequence[str]) -> dict[str, bytes]:

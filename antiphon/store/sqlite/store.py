@@ -18,20 +18,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Literal, TypeVar
 
-from antiphon.store.base import (
-    RUNNING,
-    Change,
-    Context,
-    LoggedEvent,
-    NewResponse,
-    Size,
-    Stats,
-    StoreConflict,
-    StoredResponse,
-    StoreError,
-    StoreFull,
-    array,
-)
+from antiphon.store import base
 from antiphon.store.cache import Cache, ContextCache, weight
 from antiphon.store.changes import Changes
 from antiphon.store.records import conversations, retention
@@ -156,8 +143,8 @@ class SqliteStore(Store):
         await asyncio.to_thread(self._reserve.fill)
 
     @property
-    def stats(self) -> Stats:
-        return Stats(
+    def stats(self) -> base.Stats:
+        return base.Stats(
             reads=sum(reader.jobs for reader in self._readers),
             writes=self._writer.jobs,
             batches=self._writer.batches,
@@ -178,7 +165,7 @@ class SqliteStore(Store):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise StoreError("The store is closed.")
+            raise base.StoreError("The store is closed.")
 
     def _submit(
         self,
@@ -208,10 +195,10 @@ class SqliteStore(Store):
         """Reads a value that may not be in the database yet, after this process and the others have written
         it.
         """
-        failure: StoreError | None = None
+        failure: base.StoreError | None = None
         try:
             await self._backlog.flush()
-        except StoreError as error:
+        except base.StoreError as error:
             failure = error
         found = await self._read(work)
         if missing(found):
@@ -238,7 +225,7 @@ class SqliteStore(Store):
             left = await asyncio.to_thread(find_abandoned, self._path)
             try:
                 await self._submit(lambda db: insert_abandoned(db, left), partial(finish_all, left))
-            except StoreError:
+            except base.StoreError:
                 for journal in left:
                     journal.release()
                 raise
@@ -259,7 +246,7 @@ class SqliteStore(Store):
         """
         self._check_open()
         if not self._backlog.start_writing():
-            with suppress(StoreFull):
+            with suppress(base.StoreFull):
                 await self._backlog.flush()
         return await self._submit(work, then, is_needed=True)
 
@@ -273,38 +260,38 @@ class SqliteStore(Store):
             self._seen_generation = generation
         return generation
 
-    def save(self, response: NewResponse) -> Awaitable[None]:
-        if (response.status in RUNNING) != (response.owner is not None):
+    def save(self, response: base.NewResponse) -> Awaitable[None]:
+        if (response.status in base.RUNNING) != (response.owner is not None):
             raise ValueError("a response has an owner exactly as long as it is queued or in_progress")
         if self._closed or not self._backlog.accepts(response):
             return self._save_directly(response)
         if (response.tenant, response.id) in self._contexts:
-            raise StoreConflict(f"A response with the id {response.id!r} is already stored.")
+            raise base.StoreConflict(f"A response with the id {response.id!r} is already stored.")
         plan = responses.plan(response)
         self._backlog.add(plan)
         self._contexts.remember(response, plan.wanted_place)
         return self._done
 
-    async def _save_directly(self, response: NewResponse) -> None:
+    async def _save_directly(self, response: base.NewResponse) -> None:
         self._check_open()
         if self._backlog.is_stuck:
             await self._backlog.flush()
         generation = self._refresh_contexts()
         plan = responses.plan(response)
         place = await self._write(lambda db: responses.insert_one(db, plan))
-        final = response.status not in RUNNING and response.append is None
+        final = response.status not in base.RUNNING and response.append is None
         if final and generation == self._deletions.read():
             self._contexts.remember(response, place)
 
-    async def update(self, change: Change) -> bool:
+    async def update(self, change: base.Change) -> bool:
         is_done = await self._write(lambda db: background.update(db, change))
         self.changes.notify(change.id)
         return is_done
 
-    async def get(self, tenant: str, id: str) -> StoredResponse | None:
+    async def get(self, tenant: str, id: str) -> base.StoredResponse | None:
         return await self._read_flushed(lambda db: responses.get(db, tenant, id), _is_none)
 
-    async def context(self, tenant: str, id: str) -> Context | None:
+    async def context(self, tenant: str, id: str) -> base.Context | None:
         generation = self._refresh_contexts()
         cached = self._contexts.get(tenant, id)
         if cached is not None:
@@ -353,16 +340,18 @@ class SqliteStore(Store):
     async def job(self, tenant: str, id: str) -> bytes | None:
         return await self._read(lambda db: background.job(db, tenant, id))
 
-    async def events_after(self, tenant: str, id: str, after: int, limit: int) -> list[LoggedEvent] | None:
+    async def events_after(
+        self, tenant: str, id: str, after: int, limit: int
+    ) -> list[base.LoggedEvent] | None:
         return await self._read(lambda db: background.events_after(db, tenant, id, after, limit))
 
-    async def request_cancel(self, tenant: str, id: str) -> StoredResponse | None:
+    async def request_cancel(self, tenant: str, id: str) -> base.StoredResponse | None:
         return await self._remove(lambda db: background.request_cancel(db, tenant, id))
 
     async def heartbeat(self, owner: str, now: float) -> list[str]:
         return await self._remove(lambda db: background.heartbeat(db, owner, now))
 
-    async def claim_orphans(self, me: str, now: float, stale_before: float) -> list[StoredResponse]:
+    async def claim_orphans(self, me: str, now: float, stale_before: float) -> list[base.StoredResponse]:
         return await self._remove(lambda db: background.claim_orphans(db, me, now, stale_before))
 
     async def release(self, owner: str) -> None:
@@ -386,7 +375,7 @@ class SqliteStore(Store):
             fragments = (*fragments, tail.items)
         found = CachedConversation(tail._replace(items=b""), fragments)
         self._conversations.put(tenant, id, found, weight(fragments))
-        return array(fragments)
+        return base.array(fragments)
 
     async def _tail(self, tenant: str, id: str, after: int) -> conversations.Tail | None:
         return await self._read(lambda db: carry_out(db, conversations.read_tail(tenant, id, after)))
@@ -397,7 +386,7 @@ class SqliteStore(Store):
         )
 
     async def prune(self, now: float, *, force: bool = False) -> int:
-        with suppress(StoreFull):
+        with suppress(base.StoreFull):
             await self._flush_everywhere()
         if not force:
             await self._read(lambda db: self._clock_check.check(db, now))
@@ -414,22 +403,22 @@ class SqliteStore(Store):
             try:
                 removed = await self._remove(work, self._deletions.change)
                 break
-            except StoreFull:
+            except base.StoreFull:
                 if at_once == 1:
                     raise
                 at_once = max(1, at_once // 8)  # the log needs room for what one transaction changes
         # On a reader's connection, because the writer runs everything inside a transaction.
-        with suppress(StoreFull):
+        with suppress(base.StoreFull):
             while await self._read(release_pages):
                 pass
         return removed
 
-    async def size(self) -> Size:
+    async def size(self) -> base.Size:
         await self._flush_everywhere()
         files = [self._path, self._path.with_name(f"{FILE}-wal")]
         bytes = sum(file.stat().st_size for file in files if file.exists())
         counts = await self._carry_out(partial(one, retention.COUNTS), "read")
-        return Size(bytes, *(counts or ()))
+        return base.Size(bytes, *(counts or ()))
 
     async def export(self, tenant: str | None = None) -> AsyncIterator[bytes]:
         await self._flush_everywhere()
