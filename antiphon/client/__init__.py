@@ -20,7 +20,7 @@ from antiphon.client.errors import (
     UsageError,
 )
 from antiphon.client.resources.objects import Chat, ChatResponse, Conversation, Deleted, InputTokens, Model
-from antiphon.client.resources.parameters import Input, InputItem, InputTool, Parameters
+from antiphon.client.resources.parameters import Input, InputItem, InputTool, Parameters, Watch
 from antiphon.client.resources.parsing import Parsed
 from antiphon.client.session import AsyncSession
 from antiphon.client.settings import Retries, Timeouts
@@ -31,7 +31,6 @@ from antiphon.client.sync.streams import EventStream
 from antiphon.client.tools import Tool, ToolError, tool
 from antiphon.client.tools.mcp import MCPServer
 from antiphon.client.transport.response_decoding import via
-from antiphon.client.watching import Watch
 
 __all__ = [
     "Agent",

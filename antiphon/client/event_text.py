@@ -1,4 +1,4 @@
-"""The events of a response as the text of server-sent events, for programs that pass them on."""
+"""Writes the events of a response as the text of server-sent events, for programs that pass them on."""
 
 import time
 from collections.abc import AsyncGenerator, Callable
@@ -25,32 +25,32 @@ async def event_text(
     model: str,
     failure: Callable[[AntiphonError], ErrorPayload],
     *,
-    retells: bool = False,
+    replaces_failures: bool = False,
 ) -> AsyncGenerator[str, None]:
-    """Each event as it comes, then `[DONE]`. What breaks on the way ends the stream with `failure` of it.
+    """Yields each event as it comes, then `[DONE]`. An error ends the stream with the event of `failure`.
 
-    With `retells`, so does a response that the server itself says has failed.
+    With `replaces_failures`, a response that the server itself reports as failed ends with `failure`, too.
     """
     sent, stream, ended = SentEvents(next_number=dialect.first_sequence_number), None, False
     try:
         async with opened as stream:
             async for event in stream:
-                if retells and isinstance(event, ErrorEvent):
+                if replaces_failures and isinstance(event, ErrorEvent):
                     continue
-                if retells and isinstance(event, ResponseFailedEvent):
+                if replaces_failures and isinstance(event, ResponseFailedEvent):
                     raise ResponseFailed(event.response)
                 sent.add(event)
                 sent.next_number, ended = event.sequence_number + 1, event.is_terminal
                 yield frames([event], dialect).decode()
     except AntiphonError as error:
         if not ended:
-            # What was read already has the error that broke it off; nobody was told of that yet.
-            begun = replace(stream.response, error=None) if stream else _unanswered(model)
+            # The response has the error that broke it off already, which no event has shown yet.
+            begun = replace(stream.response, error=None) if stream else _empty_response(model)
             composer = Composer(begun, clock=time.time)
             composer.resume(sent)
             yield frames(composer.fail(failure(error)), dialect).decode()
     yield DONE.decode()
 
 
-def _unanswered(model: str) -> Response:
+def _empty_response(model: str) -> Response:
     return Response.new(ids.new_id(ids.RESPONSE), model, now=int(time.time()))

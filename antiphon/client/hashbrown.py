@@ -1,16 +1,18 @@
-"""Hashbrown's frames out of any Open Responses server, for a program that is its client's back end itself."""
+"""Answers Hashbrown's client in its frames from any Open Responses server, for a program that is its back
+end.
+"""
 
-import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import msgspec
 
 from antiphon.client.errors import AntiphonError, UsageError
 from antiphon.client.settings import ServerAddress, Timeouts, resolve
+from antiphon.client.tools import await_value
 from antiphon.client.transport.answer_limits import UNPACKED, limit_answers
 from antiphon.client.transport.body_formats import EventPayload, Payloads
 from antiphon.client.transport.http import Body, Clock
@@ -40,7 +42,6 @@ from antiphon.wires.hashbrown.messages import (
     to_request,
 )
 
-T = TypeVar("T")
 _Json = dict[str, Any]
 Transform = Callable[[_Json], _Json | Awaitable[_Json]]
 LoadThread = Callable[[str], Sequence[Any] | Awaitable[Sequence[Any]]]
@@ -49,7 +50,7 @@ SaveThread = Callable[[list[_Json], str | None], str | Awaitable[str]]
 ENDPOINT = "/v1/responses"
 _SHOWN = 500
 _LARGEST_REFUSAL = 64 * 1024
-# What an event is about; without it there is nothing to tell. Ids and numbers can be made up.
+# The fields without which an event has no content. Missing ids and numbers can be made.
 _MEANING = ("response", "item", "part", "annotation", "error", "delta", "text", "refusal", "arguments")
 _ALSO = {"error": ("message", "code"), "delta": ("text",), "text": ("delta", "item"), "refusal": ("text",)}
 _NEEDS: dict[str, tuple[str, ...]] = {
@@ -94,9 +95,9 @@ async def hashbrown_frames(
     if body.thread_id and (threads or body.loads_only):
         yield frames.THREAD_LOAD_START
         try:
-            thread = await _loaded(load_thread if threads else None, body.thread_id)
+            thread = await _load(load_thread if threads else None, body.thread_id)
         except Exception as error:  # whatever a function of the program's own raises
-            yield frames.thread_not_loaded(_said(error))
+            yield frames.thread_not_loaded(_describe_error(error))
             return
         yield frames.thread_loaded(thread if body.loads_only else None)
         if body.loads_only:
@@ -111,35 +112,35 @@ async def hashbrown_frames(
     source = _Source(address, headers or {}, transport, timeouts or Timeouts())
     async with aclosing(source.events(wire, reader)) as batches:
         async for batch in batches:
-            if told := (writer.frames(batch) if isinstance(batch, list) else writer.fail(batch)):
-                yield told
+            if data := (writer.frames(batch) if isinstance(batch, list) else writer.fail(batch)):
+                yield data
             if writer.ended:
                 break
     if not (threads and save_thread and reader.finished and writer.succeeds(reader.response)):
         return
     yield frames.THREAD_SAVE_START
-    kept = _kept([*thread, *messages[start:]], reader.response)
-    yield await _saved(save_thread, kept, body.thread_id or None)
+    kept = _thread_to_save([*thread, *messages[start:]], reader.response)
+    yield await _save(save_thread, kept, body.thread_id or None)
 
 
-async def _loaded(load_thread: LoadThread | None, id: str) -> list[AnyMessage]:
+async def _load(load_thread: LoadThread | None, id: str) -> list[AnyMessage]:
     if load_thread is None:
         raise LookupError(frames.NO_THREADS)
-    return read_thread(await _awaited(load_thread(id)))
+    return read_thread(await await_value(load_thread(id)))
 
 
 def _payload(error: SpecError | UsageError) -> ErrorPayload:
     return error.payload if isinstance(error, SpecError) else ErrorPayload("invalid_request", str(error))
 
 
-def _kept(before: list[AnyMessage], response: Response) -> list[_Json]:
-    """A thread as it is saved: what came before and what was said now, without notes of errors."""
+def _thread_to_save(before: list[AnyMessage], response: Response) -> list[_Json]:
+    """Returns the messages of a thread to save: the earlier ones and the new ones, without errors."""
     messages = [*before, *to_messages(settled(response.output))]
     return [to_builtins(one) for one in messages if not isinstance(one, ErrorMessage)]
 
 
 def endpoint(base_url: str) -> str:
-    """Where to send requests.
+    """Returns the URL to which requests go.
 
     >>> endpoint("http://127.0.0.1:8080/")
     'http://127.0.0.1:8080/v1/responses'
@@ -169,33 +170,27 @@ async def _wire(
         raise nothing_to_say()
     wire: _Json = msgspec.json.decode(encode_request(to_request(body, items)))
     if transform is not None:
-        wire = await _awaited(transform(wire))
+        wire = await await_value(transform(wire))
     return encode({**wire, "stream": True})
 
 
-async def _saved(save: SaveThread, messages: list[_Json], id: str | None) -> bytes:
+async def _save(save: SaveThread, messages: list[_Json], id: str | None) -> bytes:
     try:
-        saved = await _awaited(save(messages, id))
+        saved = await await_value(save(messages, id))
     except Exception as error:  # whatever a function of the program's own raises
-        return frames.thread_not_saved(_said(error))
+        return frames.thread_not_saved(_describe_error(error))
     if id is not None and saved != id:
         return frames.thread_not_saved(frames.OTHER_THREAD)
     return frames.thread_saved(saved)
 
 
-def _said(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     where = f"{error.payload.param}: " if isinstance(error, SpecError) else ""
     return f"{where}{str(error) or type(error).__name__}"
 
 
-async def _awaited(value: T | Awaitable[T]) -> T:
-    if inspect.isawaitable(value):
-        return await value
-    return value
-
-
 class _Source:
-    """One streamed request: batches of events, and if it does not end well, the error that ends it."""
+    """One streamed request: yields batches of events, and the error that ended it, if there was one."""
 
     def __init__(
         self,
@@ -234,7 +229,7 @@ class _Source:
                 body = Body(answer, self._address, limits, clock)
                 try:
                     if not answer.is_success:
-                        yield await self._refused(answer, body)
+                        yield await self._read_refusal(answer, body)
                         return
                     async with aclosing(_read(body, reader)) as batches:
                         async for batch in batches:
@@ -245,15 +240,15 @@ class _Source:
             said = self._address.redact(str(error)) or type(error).__name__
             yield ErrorPayload("network_error", f"{self._address.url}: {said}")
 
-    async def _refused(self, answer: httpx.Response, body: Body) -> ErrorPayload:
+    async def _read_refusal(self, answer: httpx.Response, body: Body) -> ErrorPayload:
         text = self._address.redact((await body.read(_LARGEST_REFUSAL)).decode("utf-8", "replace"))
         try:
             phrase = HTTPStatus(answer.status_code).phrase
         except ValueError:
             phrase = answer.reason_phrase or "HTTP error"
         message = f"{phrase} ({answer.status_code})"
-        told = ErrorPayload("http_error", f"{message}: {text[:_SHOWN]}" if text else message)
-        return _own_error(text) or told
+        fallback = ErrorPayload("http_error", f"{message}: {text[:_SHOWN]}" if text else message)
+        return _own_error(text) or fallback
 
 
 def _own_error(text: str) -> ErrorPayload | None:
@@ -294,7 +289,7 @@ async def _read(body: Body, reader: Reader) -> AsyncGenerator[list[AnyEvent] | E
             if reader.finished:
                 break
         if error is None and over and not reader.finished:
-            error = _unfinished(heard, body.content_type)
+            error = _explain_early_end(heard, body.content_type)
         if events:
             yield events
         if error is not None:
@@ -303,7 +298,7 @@ async def _read(body: Body, reader: Reader) -> AsyncGenerator[list[AnyEvent] | E
             return
 
 
-def _unfinished(heard: bool, content_type: str) -> ErrorPayload:
+def _explain_early_end(heard: bool, content_type: str) -> ErrorPayload:
     if heard:
         return ErrorPayload("stream_error", "the stream ended before the response did")
     kind = content_type or "no content type"
@@ -311,7 +306,7 @@ def _unfinished(heard: bool, content_type: str) -> ErrorPayload:
 
 
 def _objection(payload: EventPayload) -> ErrorPayload | None:
-    """What is wrong with a payload that cannot be read; an event that nobody knows is not wrong."""
+    """Returns the error of a payload that cannot be read; an event of an unknown type is no error."""
     try:
         fields = aliases.split(payload.data)
     except aliases.BROKEN:

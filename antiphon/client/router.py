@@ -161,8 +161,8 @@ class _StatusKeeper(SilentListener):
             kept._take_back_request(asking.counted.pop(provider))
         reason = error.message.removeprefix(f"{provider}: ")
         is_limited = spent.http_status == 429 or error.code in _LIMIT_CODES
-        told = f"{spent.http_status} {error.code or error.type}: {reason}"
-        kept._record_failure(told, is_limited=is_limited)
+        description = f"{spent.http_status} {error.code or error.type}: {reason}"
+        kept._record_failure(description, is_limited=is_limited)
 
     def _asking(self, request_id: str) -> _Asking:
         return self.requests.get(request_id) or _Asking()
@@ -212,7 +212,10 @@ class Router:
         complexity: TaskComplexity | str = TaskComplexity.MODERATE,
         speed: SpeedRequirement | str = SpeedRequirement.NORMAL,
     ) -> RoutingDecision:
-        """Who would be asked, and why; nothing is sent. `UsageError` when nobody can be asked now."""
+        """Decides which provider would get a request, and why; sends nothing.
+
+        Raises `UsageError` if no provider can get one now.
+        """
         await self._check_somebody_can_be_asked()
         body = {"model": self.model, "input": list(messages) or "", "instructions": system_prompt}
         return await self._transport.decide(encode(body | {PARAMETER: self._hint(complexity, speed)}))
@@ -241,8 +244,10 @@ class Router:
             **options,
         )
         asking = self._keeper.requests[request_id] = _Asking()
-        told = partial(_told, asking=asking)
-        texts = event_text(self._open(stream), OPEN_RESPONSES, self.model or "", told, retells=True)
+        failure = partial(_name_provider, asking=asking)
+        texts = event_text(
+            self._open(stream), OPEN_RESPONSES, self.model or "", failure, replaces_failures=True
+        )
         try:
             async with aclosing(texts):
                 async for text in texts:
@@ -292,21 +297,21 @@ class Router:
 
 
 def provider_failed(error: AntiphonError) -> ErrorPayload:
-    """What a router says when nobody answered, or the one that had begun broke off."""
+    """Returns the error for an answer that no provider gave, or that its provider broke off."""
     reason = error.message if isinstance(error, ResponseFailed | StatusError) else str(error)
     return ErrorPayload("server_error", reason, PROVIDER_FAILED)
 
 
-def _told(error: AntiphonError, asking: _Asking) -> ErrorPayload:
-    """The same, with the name of the provider before its reason."""
-    told, prefix = provider_failed(error), f"{asking.failed}: "
+def _name_provider(error: AntiphonError, asking: _Asking) -> ErrorPayload:
+    """Returns the same error, with the name of the provider before its reason."""
+    payload, prefix = provider_failed(error), f"{asking.failed}: "
     if asking.failed and isinstance(error, ResponseFailed | StatusError):
-        told.message = prefix + told.message.removeprefix(prefix)
-    return told
+        payload.message = prefix + payload.message.removeprefix(prefix)
+    return payload
 
 
 def task_word(kind: type[Word], given: Word | str) -> Word:
-    """One of the words for a task, or `UsageError` with those that there are."""
+    """Converts a word for a task; raises `UsageError` with the valid words for any other."""
     try:
         return kind(given)
     except ValueError:

@@ -23,7 +23,7 @@ from antiphon.client.resources.parameters import (
     InputItem,
     Parameters,
     as_input,
-    encoded,
+    encode_body,
     item_list,
     request_body,
 )
@@ -239,7 +239,9 @@ class _Turn:
                 # The session knows the whole context, so a turn of which nothing came may be sent again.
                 repeatable = isinstance(failed, ConnectionFailed)
                 retries = session._creator.http.retries
-                pause = pause_before_next(failed, attempt, retries, repeatable=repeatable, left=clock.left())
+                pause = pause_before_next(
+                    failed, attempt, retries, repeatable=repeatable, remaining=clock.remaining()
+                )
             if pause is None:
                 self.refused = isinstance(failed, StatusError)
                 raise failed
@@ -272,11 +274,11 @@ class _Turn:
         if chained:
             body["previous_response_id"] = chained
         if socket is None:
-            self._source = await session._creator.open(encoded(body | {"stream": True}), self._parameters)
+            self._source = await session._creator.open(encode_body(body | {"stream": True}), self._parameters)
             self.request_id = self._source.request_id
             return
         source = _SocketSource(socket, clock, self._limits)
-        await socket.send(encoded({"type": "response.create"} | body))
+        await socket.send(encode_body({"type": "response.create"} | body))
         message = await source.receive("read")
         refusal = envelope_in(message, session._creator.http.address)
         if refusal is not None:

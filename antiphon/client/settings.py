@@ -65,16 +65,16 @@ class ServerAddress:
     key: SecretKey | None = None
     login: SecretKey | None = None
     query: str = ""
-    """What goes with every request, such as the version of an API."""
+    """The query of every request, such as the version of an API."""
     is_assumed: bool = False
-    """Nobody has named it: it is the usual one."""
+    """True for the usual address, where neither the program nor the environment has named one."""
 
-    def versioned(self) -> "ServerAddress | None":
-        """The same with the `/v1` that was left out; None if there is a path."""
+    def with_version(self) -> "ServerAddress | None":
+        """Returns the address with the `/v1` that was left out; None if it has a path already."""
         return None if urlsplit(self.url).path else replace(self, url=f"{self.url}/v1")
 
     def advice(self) -> str:
-        """What to look at where nobody answers."""
+        """Returns what to check when no server answers."""
         if self.is_assumed:
             return "is it running? If it is elsewhere, set ANTIPHON_BASE_URL"
         return "is it running?"
@@ -94,7 +94,7 @@ class ServerAddress:
 def resolve(
     base_url: str | None, api_key: str | None, environ: Mapping[str, str] | None = None
 ) -> ServerAddress:
-    """What the arguments say; for the rest, the environment.
+    """Returns the address from the arguments, or from the environment for those that are missing.
 
     Variables come in pairs. A key from the environment is sent to the address that goes with it and to no
     other: a key for one company is not shown to another because a program changed its address.
@@ -106,7 +106,7 @@ def resolve(
         family = next((name for name in _FAMILIES if urls[name]), "ANTIPHON")
         url = urls[family] or DEFAULT_URL
     is_assumed = not (base_url or any(urls.values()))
-    url, login, query = _checked(url)
+    url, login, query = _parse_url(url)
     if api_key is None:
         family = family or _family_of(url, urls)
         api_key = found.get(f"{family}_API_KEY", "") if family else ""
@@ -132,8 +132,8 @@ def _same(url: str, other: str) -> bool:
     return bool(other) and url.rstrip("/").lower() == other.rstrip("/").lower()
 
 
-def _checked(url: str) -> tuple[str, str, str]:
-    """The URL as requests are made from it, what stood before its host, and its query."""
+def _parse_url(url: str) -> tuple[str, str, str]:
+    """Splits a URL into the base of requests, the login before its host, and its query."""
     try:
         parts = urlsplit(url)
         port_is_fine = parts.port != 0

@@ -8,11 +8,11 @@ from typing import Any, Self
 import msgspec
 
 from antiphon.client import AntiphonError, Client, Model, ResponseFailed, Timeouts
+from antiphon.client.agent.model import from_another_loop
 from antiphon.client.agent.run import ModelStream
 from antiphon.client.agent.tasks import LLMClientWithOpenResponsesProtocol
 from antiphon.client.event_text import event_text
 from antiphon.client.router import provider_failed, task_word
-from antiphon.client.sync.other_loop import from_another_loop
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.errors import ErrorPayload, model_error
 from antiphon.spec.events import OutputTextDeltaEvent
@@ -161,7 +161,7 @@ class VerticeRouter(_Served):
         if hint:
             options["extra_body"] = {PARAMETER: hint, **options.get("extra_body", {})}
         opened = self._open(messages, system_prompt, max_tokens, temperature, **options)
-        async for text in event_text(opened, VERTICE, "", provider_failed, retells=True):
+        async for text in event_text(opened, VERTICE, "", provider_failed, replaces_failures=True):
             yield text
 
     def get_available_providers(self) -> list[str]:

@@ -22,12 +22,12 @@ from msgspec.structs import replace
 from antiphon.client.agent.calls import Approve, ToolRunner
 from antiphon.client.agent.deltas import deltas_of
 from antiphon.client.agent.events import AgentResult, Hooks, Limits, T
-from antiphon.client.agent.model import AgentClient, asking, is_session
+from antiphon.client.agent.model import AgentClient, is_session, open_model
 from antiphon.client.agent.run import AgentRun
 from antiphon.client.agent.sync_run import SyncAgentRun
 from antiphon.client.agent.tasks import CapabilityViolation, TaskFailed, execute_open_responses
 from antiphon.client.errors import AntiphonError, UsageError
-from antiphon.client.resources.parameters import encoded
+from antiphon.client.resources.parameters import encode_body
 from antiphon.client.resources.parsing import text_param
 from antiphon.client.tools import Tool, Toolbox
 from antiphon.spec.codec import Opaque
@@ -189,13 +189,15 @@ class Agent(Generic[T]):
 
     def _run(self, request: Request, items: Sequence[Item], limits: Limits) -> AgentRun[T]:
         caller = ToolRunner(self.tools, self.approve, self.hooks, limits.tool_seconds)
-        model = asking(self.client)
+        model = open_model(self.client)
         return AgentRun(model, request, caller, self.hooks, limits, items=items, into=self.output)
 
     # --- as an endpoint, and as a worker of tasks ---------------------------------------------------------
 
     async def answer(self, request: Request) -> AsyncIterator[list[AnyDelta]]:
-        """The answer to somebody's request as deltas of one response, its own calls and outputs included."""
+        """Yields the answer to a request as deltas of one response, with the agent's own calls and
+        outputs.
+        """
         if request.tools:
             message = "this agent has its own tools and cannot use those of a request; leave them out"
             raise SpecError(invalid_param("tools", message).with_code(UNSUPPORTED_PARAMETER))
@@ -269,6 +271,6 @@ def _item(given: Item | Mapping[str, object]) -> Item:
     if isinstance(given, ItemBase | Opaque):
         return given
     try:
-        return decode_item(encoded(given))
+        return decode_item(encode_body(given))
     except SpecError as error:
         raise UsageError(f"this is no item: {error}") from None

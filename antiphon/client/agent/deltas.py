@@ -1,4 +1,4 @@
-"""A run of several responses, told as the deltas of one: an agent that answers as if it were a model."""
+"""Converts a run of several responses to the deltas of one, so that an agent answers as a model does."""
 
 from collections.abc import AsyncIterator
 from typing import Any, Literal
@@ -19,14 +19,14 @@ from antiphon.stream.lifecycle import with_status
 
 
 async def deltas_of(run: AgentRun[Any]) -> AsyncIterator[list[d.AnyDelta]]:
-    """What the run says, in batches, and its end."""
+    """Yields the deltas of a run in batches, up to its end."""
     reader = _DeltaReader()
     try:
         async for event in run:
             if deltas := reader.read(event):
                 yield deltas
     except AntiphonError as error:
-        raise _as_ours(error) from error
+        raise _to_spec_error(error) from error
 
 
 class _DeltaReader:
@@ -54,9 +54,9 @@ class _DeltaReader:
             case ev.CustomToolCallInputDeltaEvent(item_id=key, delta=text):
                 return [d.CallDelta(key, text, kind="custom")]
             case ev.OutputItemAddedEvent(item=item):
-                return [] if item is None else self._added(item)
+                return [] if item is None else self._on_item_added(item)
             case ev.OutputItemDoneEvent(item=item):
-                return [] if item is None else self._done(item)
+                return [] if item is None else self._on_item_done(item)
             case ev.OtherEvent():
                 bound = {"item_id", "output_index"} & event.fields.keys()
                 return [] if bound else [d.VendorDelta(event.type, event.fields)]
@@ -69,7 +69,7 @@ class _DeltaReader:
                 return [*(delta for outcome in left for delta in self._output(outcome)), *_end(result)]
         return []
 
-    def _added(self, item: Item) -> list[d.AnyDelta]:
+    def _on_item_added(self, item: Item) -> list[d.AnyDelta]:
         match item:
             case Message():
                 return [d.MessageStart(item.phase)]
@@ -83,7 +83,7 @@ class _DeltaReader:
                 return []
         return [] if getattr(item, "status", None) in (None, "completed") else [d.ItemDelta(item, item.id)]
 
-    def _done(self, item: Item) -> list[d.AnyDelta]:
+    def _on_item_done(self, item: Item) -> list[d.AnyDelta]:
         ended = item.status if isinstance(item, Message | Reasoning | FunctionCall | CustomToolCall) else None
         status: Literal["completed"] | None = "completed" if ended == "completed" else None
         match item:
@@ -97,7 +97,9 @@ class _DeltaReader:
         return [d.ItemDelta(item, item.id)]
 
     def _name(self, call_id: str) -> str:
-        """Models number their calls anew in every response; here no two may be the same."""
+        """Returns an id that no call of the answer has yet; models number their calls anew in every
+        response.
+        """
         named = ids.new_id(ids.CALL) if call_id in self._used else call_id
         self._used.add(named)
         self._call_ids[call_id] = named
@@ -134,12 +136,12 @@ def _end(result: events.AgentResult) -> list[d.AnyDelta]:
             ]
     error = response.error if response is not None else None
     if error is None:
-        return usage  # the run raises what happened
+        return usage  # the run raises the error itself
     return [*usage, d.Failure(ErrorPayload("model_error", error.message, code=error.code))]
 
 
-def _as_ours(error: AntiphonError) -> SpecError:
-    """The model of this agent is no concern of its callers, except that it failed."""
+def _to_spec_error(error: AntiphonError) -> SpecError:
+    """Converts an error of the agent's model; its details are not for the callers of the agent."""
     if isinstance(error, StatusError) and error.status == 429:
         busy = ErrorPayload("too_many_requests", "the agent's model is busy; try again later")
         return SpecError(busy.with_code("rate_limit_exceeded"))

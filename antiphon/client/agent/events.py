@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, cast
 
 from antiphon.client.errors import NoAnswer
-from antiphon.client.resources.parsing import final_text, parsed
+from antiphon.client.resources.parsing import final_text, parse_output
 from antiphon.client.tools import ToolOutput
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.items import CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput, Item
@@ -110,7 +110,7 @@ class AgentResult(Generic[T]):
         """
         if self.response is None or self.stopped not in ("answered", "incomplete", "failed"):
             raise NoAnswer(self.stopped)
-        return cast(T, self.text) if self.into is None else parsed(self.response, self.into).output
+        return cast(T, self.text) if self.into is None else parse_output(self.response, self.into).output
 
     @property
     def outcomes(self) -> list[ToolOutcome]:
@@ -130,7 +130,9 @@ class Limits:
 
 @dataclass(slots=True)
 class Hooks:
-    """Functions that are told of every step; each may be async. `before_step` may give another request."""
+    """Functions that the run calls at every step; each may be async. `before_step` may return another
+    request.
+    """
 
     before_step: Callable[[int, Request], Request | Awaitable[Request | None] | None] | None = None
     after_step: Callable[[int, Response], Awaitable[None] | None] | None = None

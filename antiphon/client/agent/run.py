@@ -13,7 +13,7 @@ from typing import Generic, Protocol, Self, runtime_checkable
 
 from msgspec.structs import replace
 
-from antiphon.client.agent.calls import ToolRunner, failed, kept, open_calls, settled
+from antiphon.client.agent.calls import ToolRunner, failed_outcome, open_calls, salvage_items
 from antiphon.client.agent.events import (
     AgentEvent,
     AgentResult,
@@ -34,6 +34,7 @@ from antiphon.client.agent.events import (
 )
 from antiphon.client.errors import AntiphonError
 from antiphon.client.resources.parameters import as_input
+from antiphon.client.tools import await_value
 from antiphon.spec.events import AnyEvent, OutputTextDeltaEvent
 from antiphon.spec.items import Item
 from antiphon.spec.request import Request
@@ -66,7 +67,7 @@ class ModelStream(Protocol):
 class AgentModel(Protocol):
     """What an agent asks: an `AsyncClient`, a session, or anything that can stream a response.
 
-    One that `remembers` keeps the conversation itself and is only told what is new.
+    One that `remembers` keeps the conversation itself and gets only the new items.
     """
 
     @property
@@ -114,7 +115,7 @@ class AgentRun(Generic[T]):
         self._events: asyncio.Queue[AgentEvent | None] = asyncio.Queue()
         self._room = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._context: Context | None = None  # of whoever is told of the events, if that is another thread
+        self._context: Context | None = None  # of the reader of the events, if that is another thread
 
     @property
     def result(self) -> AgentResult[T]:
@@ -212,7 +213,9 @@ class AgentRun(Generic[T]):
             self._stopped, self._error = "failed", error
 
     def _conclude(self, task: asyncio.Task[None]) -> None:
-        """The work is over, or was cancelled, perhaps before it began; whoever reads must hear of it."""
+        """Ends the run after its task, which may have been cancelled before it began, and wakes the
+        reader.
+        """
         try:
             self._settle()
         except Exception as error:
@@ -250,13 +253,13 @@ class AgentRun(Generic[T]):
     async def _step(self, model: AgentModel, number: int) -> Response:
         request = self._request(number, remembered=model.remembers)
         if self._hooks.before_step is not None:
-            changed = await settled(self._hooks.before_step(number, request))
+            changed = await await_value(self._hooks.before_step(number, request))
             request = request if changed is None else changed
         await self._emit(StepStarted(number, request))
         response = await self._ask(model, request)
         self._take(response)
         if self._hooks.after_step is not None:
-            await settled(self._hooks.after_step(number, response))
+            await await_value(self._hooks.after_step(number, response))
         await self._emit(StepEnded(number, response))
         return response
 
@@ -307,7 +310,7 @@ class AgentRun(Generic[T]):
             self.items += response.output
             self._response_id, self._sent = response.id, len(self.items)
         else:
-            self.items += kept(response)
+            self.items += salvage_items(response)
 
     async def _run_tools(self, number: int) -> None:
         """All calls at once; their outputs in the order of the calls."""
@@ -317,7 +320,7 @@ class AgentRun(Generic[T]):
             room = max(0, self._limits.tool_calls - self._calls_made)
         for call in calls[room:]:
             message = "the call was not run: the limit of tool calls is reached; answer with what you have"
-            refused = self._outcomes[call.call_id] = failed(call, "limit", message)
+            refused = self._outcomes[call.call_id] = failed_outcome(call, "limit", message)
             await self._emit(ToolEnded(number, refused))
         self._calls_made += len(calls[:room])
         running = [asyncio.ensure_future(self._caller.run(call)) for call in calls[:room]]
@@ -346,12 +349,15 @@ class AgentRun(Generic[T]):
         if self._partial is not None:
             response = self._partial.response
             self.steps.append(Step(response))
-            self.items += kept(response)
+            self.items += salvage_items(response)
             self._open, self._outcomes = open_calls(response), {}
         fault, message = _NOT_RUN.get(self._stopped, _CUT_OFF)
         if self._open:
             self._answer(
-                [self._outcomes.get(call.call_id) or failed(call, fault, message) for call in self._open]
+                [
+                    self._outcomes.get(call.call_id) or failed_outcome(call, fault, message)
+                    for call in self._open
+                ]
             )
 
     def _answer(self, outcomes: list[ToolOutcome]) -> None:

@@ -23,12 +23,12 @@ class CapabilityViolation(ToolError):
 
 
 class TaskFailed(Exception):
-    """A task that came to no answer; the message may be told to whoever asked."""
+    """A task without an answer; its message may be shown to the caller."""
 
 
 @runtime_checkable
 class AgentProtocol(Protocol):
-    """Whoever takes a task and answers it; `context` has the items of the conversation so far."""
+    """An agent that answers tasks; `context` has the items of the conversation so far."""
 
     @property
     def role(self) -> str: ...

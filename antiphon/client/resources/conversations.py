@@ -4,18 +4,18 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Unpack
 from urllib.parse import quote
 
-from antiphon.client.resources import paging
 from antiphon.client.resources.objects import (
     Conversation,
     Deleted,
     Model,
+    Order,
+    iterate_items,
     read_item,
     read_models,
     read_object,
     read_page,
 )
-from antiphon.client.resources.paging import Order
-from antiphon.client.resources.parameters import InputItem, RequestOptions, encoded
+from antiphon.client.resources.parameters import InputItem, RequestOptions, encode_body
 from antiphon.client.transport.http import Http, path_to
 from antiphon.spec.items import Item
 
@@ -37,7 +37,7 @@ class AsyncConversations:
         **options: Unpack[RequestOptions],
     ) -> Conversation:
         body = {"items": list(items), "metadata": dict(metadata or {})} | dict(options.get("extra_body", {}))
-        return await self._conversation("POST", _PATH, options, encoded(body))
+        return await self._conversation("POST", _PATH, options, encode_body(body))
 
     async def retrieve(self, id: str, **options: Unpack[RequestOptions]) -> Conversation:
         return await self._conversation("GET", path_to(_PATH, id), options)
@@ -47,7 +47,7 @@ class AsyncConversations:
     ) -> Conversation:
         """Replace the metadata."""
         body = {"metadata": dict(metadata)} | dict(options.get("extra_body", {}))
-        return await self._conversation("POST", path_to(_PATH, id), options, encoded(body))
+        return await self._conversation("POST", path_to(_PATH, id), options, encode_body(body))
 
     async def delete(self, id: str, **options: Unpack[RequestOptions]) -> Deleted:
         answer = await self._http.answer(self._http.call("DELETE", path_to(_PATH, id), options))
@@ -77,13 +77,13 @@ class AsyncConversationItems:
     ) -> AsyncIterator[Item]:
         """All items; pages of `limit` are fetched as they are needed."""
         path = path_to(_PATH, id, "items")
-        return paging.items(self._http, path, options, order=order, limit=limit, after=after)
+        return iterate_items(self._http, path, options, order=order, limit=limit, after=after)
 
     async def add(
         self, id: str, items: Iterable[InputItem], **options: Unpack[RequestOptions]
     ) -> tuple[Item, ...]:
         """Add items at the end; they come back with their ids."""
-        body = encoded({"items": [*items]} | dict(options.get("extra_body", {})))
+        body = encode_body({"items": [*items]} | dict(options.get("extra_body", {})))
         answer = await self._http.answer(
             self._http.call("POST", path_to(_PATH, id, "items"), options, body=body)
         )

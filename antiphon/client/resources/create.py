@@ -1,9 +1,8 @@
-"""New responses, from `/responses` or, where a server has no such thing, from `/chat/completions`."""
+"""Creates responses with `/responses`, or with `/chat/completions` where a server has only that."""
 
 from dataclasses import replace
 
-from antiphon.client.chat_fallback.answer import ChatSource, whole_answer
-from antiphon.client.chat_fallback.request import chat_body, read_request, says_no_endpoint
+from antiphon.client.chat_fallback import ChatSource, chat_body, read_request, says_no_endpoint, whole_answer
 from antiphon.client.errors import StatusError, UsageError
 from antiphon.client.resources.parameters import Parameters
 from antiphon.client.streams import EventSource
@@ -19,7 +18,7 @@ _NO_CHAT = frozenset({404, 405})
 
 
 class Creator:
-    """Makes responses. A server that only has chat is asked for `/responses` once, and then no more."""
+    """Creates responses; once a server has shown that it has only chat, it gets no more `/responses`."""
 
     def __init__(self, http: Http) -> None:
         self.http = http
@@ -38,12 +37,12 @@ class Creator:
         try:
             answer = await self.http.answer(call)
         except StatusError as error:
-            raise _told(refusal, error) from None
+            raise _choose_error(refusal, error) from None
         self._only_chat = True
         return whole_answer(request, answer.body)
 
     async def open(self, body: bytes, options: Parameters) -> EventSource:
-        """An open stream of events."""
+        """Opens a stream of events."""
         refusal: StatusError | None = None
         if not self._only_chat:
             source = HttpSource(self.http, self._call(PATH, options, body))
@@ -58,7 +57,7 @@ class Creator:
         try:
             await chat.open()
         except StatusError as error:
-            raise _told(refusal, error) from None
+            raise _choose_error(refusal, error) from None
         self._only_chat = True
         return chat
 
@@ -70,7 +69,7 @@ class Creator:
 
 
 class CreateSource:
-    """The events of a new response; which endpoint they come from is known once it is open."""
+    """The events of a new response; `open` finds out which endpoint they come from."""
 
     def __init__(self, creator: Creator, body: bytes, options: Parameters) -> None:
         self._creator = creator
@@ -80,39 +79,41 @@ class CreateSource:
 
     @property
     def response(self) -> Response:
-        return self._opened.response
+        return self._current.response
 
     @property
     def request_id(self) -> str:
-        return self._opened.request_id
+        return self._current.request_id
 
     async def open(self) -> None:
         self._source = await self._creator.open(self._body, self._options)
 
     def take(self) -> list[AnyEvent] | None:
-        return self._opened.take()
+        return self._current.take()
 
     async def wait(self) -> None:
-        await self._opened.wait()
+        await self._current.wait()
 
     async def close(self) -> None:
         if self._source is not None:
             await self._source.close()
 
     @property
-    def _opened(self) -> EventSource:
+    def _current(self) -> EventSource:
         if self._source is None:
             raise UsageError("there is no response yet: the stream has not been opened")
         return self._source
 
 
 def _without_endpoint(error: StatusError) -> StatusError:
-    """The refusal, if it means that there is no `/responses`; any other is raised."""
+    """Returns the refusal, if it means that there is no `/responses`; raises any other."""
     if not says_no_endpoint(error):
         raise error
     return error
 
 
-def _told(refusal: StatusError | None, error: StatusError) -> StatusError:
-    """Of a server that has neither endpoint, the caller hears about the one that was asked for."""
+def _choose_error(refusal: StatusError | None, error: StatusError) -> StatusError:
+    """Returns the error about `/responses` for a server that has neither endpoint, else the one of the
+    chat.
+    """
     return refusal if refusal is not None and error.status in _NO_CHAT else error

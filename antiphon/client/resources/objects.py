@@ -1,13 +1,15 @@
-"""What the server keeps beside responses: conversations, chats, models, counts, receipts for deletions."""
+"""The objects of a server beside responses (conversations, chats, models), and its lists, page after page."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, field
 
 from antiphon.client.errors import UnexpectedAnswer
+from antiphon.client.resources.parameters import RequestOptions
+from antiphon.client.transport.http import Http
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.decode import decode_output_item
 from antiphon.spec.errors import ResponseError, SpecError
@@ -110,7 +112,7 @@ def read_object(cls: type[S], body: bytes, what: str) -> S:
     try:
         return TolerantReading().struct(cls, body, "")
     except SpecError as error:
-        raise unexpected(what, error) from None
+        raise unexpected_answer(what, error) from None
 
 
 def read_models(body: bytes) -> list[Model]:
@@ -141,7 +143,7 @@ def _page(body: bytes, read: Callable[[Raw], N], what: str) -> Page[N]:
     try:
         items = [read(raw) for raw in found.data]
     except SpecError as error:
-        raise unexpected(what, error) from None
+        raise unexpected_answer(what, error) from None
     last = found.last_id or (items[-1].id or None if items else None)
     return Page(items, last if found.has_more and items else None)
 
@@ -150,10 +152,10 @@ def read_item(body: bytes) -> Item:
     try:
         return decode_output_item(body)
     except SpecError as error:
-        raise unexpected("an item", error) from None
+        raise unexpected_answer("an item", error) from None
 
 
-def unexpected(what: str, error: Exception) -> UnexpectedAnswer:
+def unexpected_answer(what: str, error: Exception) -> UnexpectedAnswer:
     return UnexpectedAnswer(f"the server's answer is not {what}: {error}; check the address")
 
 
@@ -161,4 +163,41 @@ def _read_list(body: bytes, what: str) -> _List:
     try:
         return msgspec.json.decode(body, type=_List)
     except UNREADABLE as error:
-        raise unexpected(what, error) from None
+        raise unexpected_answer(what, error) from None
+
+
+Order = Literal["asc", "desc"]
+
+
+def iterate_items(
+    http: Http,
+    path: str,
+    options: RequestOptions,
+    *,
+    order: Order | None,
+    limit: int | None,
+    after: str | None,
+) -> AsyncIterator[Item]:
+    return iterate_pages(http, path, options, read_page, {"order": order, "limit": limit, "after": after})
+
+
+async def iterate_pages(
+    http: Http,
+    path: str,
+    options: RequestOptions,
+    read: Callable[[bytes], Page[T]],
+    query: Mapping[str, str | int | None],
+) -> AsyncIterator[T]:
+    """Yields the items of a list, page after page; ends if a server repeats a page."""
+    after = query["after"]
+    seen = {after}
+    while True:
+        asked = {**query, "after": after}
+        answer = await http.answer(http.call("GET", path, options, query=asked, repeatable=True))
+        page = read(answer.body)
+        for item in page.items:
+            yield item
+        after = page.next_after
+        if after is None or after in seen:
+            return
+        seen.add(after)

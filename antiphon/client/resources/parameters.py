@@ -2,19 +2,35 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TypedDict
+from typing import Protocol, TypedDict
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from antiphon.client.errors import UsageError
 from antiphon.client.settings import Timeouts
-from antiphon.client.watching import Watch
 from antiphon.spec.codec import Opaque, encode, to_builtins
 from antiphon.spec.items import Item, Reasoning
 from antiphon.spec.request import Include, ReasoningParam, ServiceTier, StreamOptions, TextParam
 from antiphon.spec.response import Truncation
 from antiphon.spec.tools import Tool, ToolChoice
+
+
+class Watch(Protocol):
+    """Give one as `watch=` to see a call on the wire. Attempts that failed are seen too, each from `sent` on.
+
+    Its methods are called from the event loop while the answer comes, so they must be quick.
+    """
+
+    def sent(self, method: str, url: str, body: bytes) -> None:
+        """A request goes out; its headers are left out, since they hold the key."""
+
+    def answered(self, status: int, headers: Mapping[str, str]) -> None:
+        """The head of the answer is here."""
+
+    def received(self, piece: bytes) -> None:
+        """The next bytes of a successful answer, unpacked."""
+
 
 JsonObject = Mapping[str, object]
 InputItem = Item | JsonObject
@@ -146,7 +162,7 @@ def as_input(item: Item) -> Item:
     return replace(item, content=None) if isinstance(item, Reasoning) else item
 
 
-def encoded(body: object) -> bytes:
+def encode_body(body: object) -> bytes:
     try:
         return encode(body)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

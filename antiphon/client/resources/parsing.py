@@ -1,4 +1,4 @@
-"""Answers as values of a type: the strict schema that is asked for, and the value that comes back."""
+"""Answers as values of a type: makes the strict schema for a request, and reads the value of an answer."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from antiphon.client.tools.parameter_schema import (
     loose,
     schema_of,
     strictly,
-    validated,
+    validate,
     without_nulls,
 )
 from antiphon.spec.codec import to_builtins
@@ -54,8 +54,8 @@ def text_param(into: type[Any], given: TextParam | Mapping[str, object] | None) 
     return {**(to_builtins(given) if given is not None else {}), "format": format}
 
 
-def parsed(response: Response, into: type[T]) -> Parsed[T]:
-    """The value in a response; raises `Refused`, `Incomplete` or `Mismatch` when there is none."""
+def parse_output(response: Response, into: type[T]) -> Parsed[T]:
+    """Reads the value of a response; raises `Refused`, `Incomplete` or `Mismatch` if there is none."""
     if response.status == "failed":
         raise ResponseFailed(response)
     for item in response.output:
@@ -74,7 +74,7 @@ def parsed(response: Response, into: type[T]) -> Parsed[T]:
 
 
 def final_text(response: Response) -> str:
-    """The words of a response without its commentary, if it has any others."""
+    """Returns the text of a response without its commentary, if it has other text."""
     messages = [item for item in response.output if isinstance(item, Message)]
     final = [item for item in messages if item.phase != "commentary"]
     return "".join(item.get_text() for item in final or messages)
@@ -84,8 +84,8 @@ def _value(text: str, into: type[T]) -> T:
     schema = _plain_schema(into)
     given = without_nulls(msgspec.json.decode(text), schema, schema)
     if is_pydantic(into):
-        return cast(T, validated(into, given))
-    return msgspec.convert(given, into, dec_hook=validated, str_keys=True)
+        return cast(T, validate(into, given))
+    return msgspec.convert(given, into, dec_hook=validate, str_keys=True)
 
 
 def _plain_schema(into: Any) -> Schema:

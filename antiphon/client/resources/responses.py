@@ -4,15 +4,21 @@ from collections.abc import AsyncIterator
 from typing import Literal, TypeVar, Unpack, overload
 
 from antiphon.client.errors import ResponseFailed
-from antiphon.client.resources import paging, parsing
+from antiphon.client.resources import parsing
 from antiphon.client.resources.create import PATH, CreateSource, Creator
-from antiphon.client.resources.objects import Deleted, InputTokens, read_object, unexpected
-from antiphon.client.resources.paging import Order
+from antiphon.client.resources.objects import (
+    Deleted,
+    InputTokens,
+    Order,
+    iterate_items,
+    read_object,
+    unexpected_answer,
+)
 from antiphon.client.resources.parameters import (
     Input,
     Parameters,
     RequestOptions,
-    encoded,
+    encode_body,
     items_of,
     request_body,
 )
@@ -82,7 +88,7 @@ class AsyncResponses:
             events = self.stream(input, model=model, **parameters)
             await events.open()
             return events
-        response = await self._creator.whole(encoded(request_body(input, model, parameters)), parameters)
+        response = await self._creator.whole(encode_body(request_body(input, model, parameters)), parameters)
         if response.status == "failed":
             raise ResponseFailed(response)
         return response
@@ -91,7 +97,7 @@ class AsyncResponses:
         self, input: Input | None = None, *, model: str | None = None, **parameters: Unpack[Parameters]
     ) -> AsyncEventStream:
         """Create a response and follow it: `async with client.responses.stream(...) as stream:`."""
-        body = encoded(request_body(input, model, parameters) | {"stream": True})
+        body = encode_body(request_body(input, model, parameters) | {"stream": True})
         return AsyncEventStream(CreateSource(self._creator, body, parameters))
 
     async def parse(
@@ -107,8 +113,8 @@ class AsyncResponses:
         Raises `Refused`, `Incomplete` or `Mismatch` when there is no such value in it.
         """
         parameters["text"] = parsing.text_param(into, parameters.get("text"))
-        body = encoded(request_body(input, model, parameters))
-        return parsing.parsed(await self._creator.whole(body, parameters), into)
+        body = encode_body(request_body(input, model, parameters))
+        return parsing.parse_output(await self._creator.whole(body, parameters), into)
 
     @overload
     async def retrieve(
@@ -181,12 +187,12 @@ class AsyncResponses:
         }
         body = {name: value for name, value in fields.items() if value is not None}
         body |= options.get("extra_body", {})
-        call = self._http.call("POST", f"{PATH}/compact", options, body=encoded(body))
+        call = self._http.call("POST", f"{PATH}/compact", options, body=encode_body(body))
         answer = await self._http.answer(call)
         try:
             return decode_compact_resource(answer.body)
         except SpecError as error:
-            raise unexpected("a compaction", error) from None
+            raise unexpected_answer("a compaction", error) from None
 
     def input_items(
         self,
@@ -199,13 +205,13 @@ class AsyncResponses:
     ) -> AsyncIterator[Item]:
         """Everything that a response was made from; pages of `limit` are fetched as they are needed."""
         path = path_to(PATH, id, "input_items")
-        return paging.items(self._http, path, options, order=order, limit=limit, after=after)
+        return iterate_items(self._http, path, options, order=order, limit=limit, after=after)
 
     async def input_tokens(
         self, input: Input | None = None, *, model: str | None = None, **parameters: Unpack[Parameters]
     ) -> InputTokens:
         """How many tokens a request would take; nothing is generated."""
-        body = encoded(request_body(input, model, parameters))
+        body = encode_body(request_body(input, model, parameters))
         call = self._http.call("POST", f"{PATH}/input_tokens", parameters, body=body, repeatable=True)
         return read_object(InputTokens, (await self._http.answer(call)).body, "a count of tokens")
 

@@ -107,7 +107,7 @@ class _LoopThread:
     def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if self._process != os.getpid():
             return
-        with self._lock:  # nobody holds it who does not hold the portal, so the collector never waits here
+        with self._lock:  # only holders of the portal hold it, so the collector never waits here
             self._closed = True
         loop, thread = self._loop, self._thread
         if loop is None or thread is None:

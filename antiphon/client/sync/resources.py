@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TypeVar, Unpack, overload
 
 from antiphon.client.resources.conversations import AsyncConversationItems, AsyncConversations, AsyncModels
-from antiphon.client.resources.objects import Conversation, Deleted, InputTokens, Model
-from antiphon.client.resources.paging import Order
+from antiphon.client.resources.objects import Conversation, Deleted, InputTokens, Model, Order
 from antiphon.client.resources.parameters import Input, InputItem, Parameters, RequestOptions
 from antiphon.client.resources.parsing import Parsed
 from antiphon.client.resources.responses import AsyncResponses

@@ -10,15 +10,19 @@
 3
 """
 
+import asyncio
+import contextvars
+import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, overload
 
 import msgspec
 
 from antiphon.client.tools.docstrings import describe
 from antiphon.client.tools.parameter_schema import Schema, ToolParameters, strictly, without_nulls
-from antiphon.client.tools.running import is_async, run
 from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText, InputVideo
 from antiphon.spec.limits import MAX_NAME, NAME
@@ -150,13 +154,13 @@ class PythonTool(Tool, Generic[P, R]):
     ) -> None:
         if not callable(function):
             raise TypeError(f"{function!r} is no tool; give a function, a Tool, or a declaration")
-        summary, told = describe(function.__doc__)
+        summary, descriptions = describe(function.__doc__)
         self.function = function
         self.name = valid_name(name or str(getattr(function, "__name__", "")))
         self.description = summary if description is None else description
         self.timeout = timeout
         self.idempotent = idempotent
-        self._parameters = ToolParameters(function, told, strict=strict)
+        self._parameters = ToolParameters(function, descriptions, strict=strict)
         self.strict = self._parameters.strict
         self.__doc__ = function.__doc__
 
@@ -208,7 +212,7 @@ def tool(
     does no harm when it is called twice: a gateway that runs it may do so after a crash.
     """
 
-    def made(function: Callable[P, R]) -> PythonTool[P, R]:
+    def make(function: Callable[P, R]) -> PythonTool[P, R]:
         return PythonTool(
             function,
             name=name,
@@ -218,7 +222,7 @@ def tool(
             idempotent=idempotent,
         )
 
-    return made if function is None else made(function)
+    return make if function is None else make(function)
 
 
 class Toolbox:
@@ -309,3 +313,51 @@ def _check(name: str, value: object, declared: Mapping[str, Any]) -> None:
         raise BadArguments(f"the argument {name!r} must be of type {' or '.join(names)}")
     if "enum" in declared and value not in declared["enum"]:
         raise BadArguments(f"the argument {name!r} must be one of {', '.join(map(repr, declared['enum']))}")
+
+
+def is_async(work: Callable[..., object]) -> bool:
+    return inspect.iscoroutinefunction(work) or inspect.iscoroutinefunction(type(work).__call__)
+
+
+async def run(work: Callable[[], object], *, asynchronous: bool) -> object:
+    """Awaits the work if it is async, else runs it in a thread of its own."""
+    return await await_value(work() if asynchronous else await in_thread(work))
+
+
+async def await_value(value: R | Awaitable[R]) -> R:
+    """Returns the value, after awaiting it if it is awaitable."""
+    return await value if isinstance(value, Awaitable) else value
+
+
+async def in_thread(work: Callable[[], R]) -> R:
+    """Runs work in a thread of its own, which the event loop does not join when it closes.
+
+    It joins the threads of its pool, and a tool may hang for ever.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[R] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def resolve(error: Exception | None, result: Any) -> None:
+        if not future.done():
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+    def body() -> None:
+        error: Exception | None = None
+        result: Any = None
+        try:
+            result = context.run(work)
+        except StopIteration as stop:
+            error = RuntimeError(f"StopIteration: {stop}")
+        except Exception as raised:
+            error = raised
+        except BaseException as raised:
+            error = RuntimeError(f"{type(raised).__name__}: {raised}")
+        with suppress(RuntimeError):  # the loop is closed, so that no caller waits
+            loop.call_soon_threadsafe(resolve, error, result)
+
+    threading.Thread(target=body, name="antiphon-tool", daemon=True).start()
+    return await future

@@ -17,18 +17,18 @@ _REST = re.compile(r":param\s+(?:[^:]*\s)?(\w+)\s*:\s*(.*)")
 
 
 def describe(docstring: str | None) -> tuple[str, dict[str, str]]:
-    """The summary, and what is said of each parameter."""
+    """Returns the summary of a docstring, and its description of each parameter."""
     lines = inspect.cleandoc(docstring or "").splitlines()
     return _summary(lines), _rest(lines) or _section(lines)
 
 
 def _summary(lines: list[str]) -> str:
-    told: list[str] = []
+    found: list[str] = []
     for line in lines:
         if _SECTION.fullmatch(line) or line.startswith(":"):
             break
-        told.append(line)
-    paragraphs = re.split(r"\n\s*\n", "\n".join(told).strip())
+        found.append(line)
+    paragraphs = re.split(r"\n\s*\n", "\n".join(found).strip())
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 

@@ -30,10 +30,10 @@ class ToolParameters:
     """What a function takes: its schema, and its arguments from JSON."""
 
     def __init__(
-        self, function: Callable[..., object], told: Mapping[str, str], *, strict: bool | None
+        self, function: Callable[..., object], descriptions: Mapping[str, str], *, strict: bool | None
     ) -> None:
         name = getattr(function, "__name__", "tool")
-        self._type = _fields_of(function, told, name)
+        self._type = _fields_of(function, descriptions, name)
         self.plain = schema_of(self._type, name)
         names = inspect.signature(function).parameters
         for keyword in ("properties", "required"):
@@ -54,7 +54,7 @@ class ToolParameters:
             raise ValueError(f"unknown argument {unknown[0]!r}; expected {', '.join(known) or 'none'}")
         given = without_nulls(arguments, self.plain, self.plain)
         try:
-            found: dict[str, Any] = msgspec.convert(given, self._type, dec_hook=validated)
+            found: dict[str, Any] = msgspec.convert(given, self._type, dec_hook=validate)
         except msgspec.ValidationError as error:
             raise ValueError(str(error)) from None
         return found
@@ -64,7 +64,7 @@ def is_pydantic(kind: object) -> bool:
     return isinstance(kind, type) and hasattr(kind, "model_json_schema") and hasattr(kind, "model_validate")
 
 
-def validated(kind: type, value: Any) -> Any:
+def validate(kind: type, value: Any) -> Any:
     if is_pydantic(kind):
         return kind.model_validate(value)  # type: ignore[attr-defined]
     raise TypeError(f"{kind.__name__} cannot be read from JSON")
@@ -80,7 +80,7 @@ def _own_schema(kind: type) -> Schema:
 # --- the types of a function ------------------------------------------------------------------------------
 
 
-def _fields_of(function: Callable[..., object], told: Mapping[str, str], name: str) -> Any:
+def _fields_of(function: Callable[..., object], descriptions: Mapping[str, str], name: str) -> Any:
     """A TypedDict with a key for each parameter; those with a default may be missing."""
     try:
         hints = typing.get_type_hints(function, include_extras=True)
@@ -96,21 +96,21 @@ def _fields_of(function: Callable[..., object], told: Mapping[str, str], name: s
             raise SchemaError(
                 f"{name}: {parameter} cannot be filled by a model; give every parameter a name of its own"
             )
-        kind = _described(hints.get(parameter.name, Any), told.get(parameter.name, ""))
+        kind = _describe(hints.get(parameter.name, Any), descriptions.get(parameter.name, ""))
         fields[parameter.name] = kind if parameter.default is parameter.empty else NotRequired[kind]
     return TypedDict(name, fields)  # type: ignore[operator]
 
 
-def _described(kind: Any, told: str) -> Any:
+def _describe(kind: Any, description: str) -> Any:
     """The type with its description where msgspec looks for it: `Annotated[T, "words"]` is the usual form."""
     if get_origin(kind) is Annotated:
         inner, *notes = get_args(kind)
         for note in notes:
             words = note if isinstance(note, str) else getattr(note, "description", None)
-            told = words if isinstance(words, str) and words else told
+            description = words if isinstance(words, str) and words else description
         metas = [note for note in notes if isinstance(note, Meta)]
         kind = Annotated[inner, *metas] if metas else inner
-    return Annotated[kind, Meta(description=told)] if told else kind
+    return Annotated[kind, Meta(description=description)] if description else kind
 
 
 def _defaults(function: Callable[..., object]) -> dict[str, Any]:
@@ -208,12 +208,12 @@ def _nullable(schema: Schema) -> Schema:
     if _allows_null(schema):
         return schema
     inner = {key: value for key, value in schema.items() if key != "description"}
-    told = {key: value for key, value in schema.items() if key == "description"}
+    description = {key: value for key, value in schema.items() if key == "description"}
     if isinstance(inner.get("type"), str) and "enum" not in inner and "properties" not in inner:
-        return {**told, **inner, "type": [inner["type"], "null"]}
+        return {**description, **inner, "type": [inner["type"], "null"]}
     if "anyOf" in inner:
-        return {**told, **inner, "anyOf": [*inner["anyOf"], {"type": "null"}]}
-    return {**told, "anyOf": [inner, {"type": "null"}]}
+        return {**description, **inner, "anyOf": [*inner["anyOf"], {"type": "null"}]}
+    return {**description, "anyOf": [inner, {"type": "null"}]}
 
 
 def _allows_null(schema: Schema) -> bool:

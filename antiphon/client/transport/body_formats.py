@@ -1,4 +1,4 @@
-"""What a body holds, told by its first byte: server-sent events, JSON on lines, or one JSON object."""
+"""Reads a body of server-sent events, of JSON lines or of one JSON object; its first byte decides which."""
 
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ class EventPayload(NamedTuple):
 
 
 class Payloads:
-    """Bytes in, payloads out, however the bytes were cut. Raises `sse.EventTooLarge`."""
+    """Reads payloads from pieces of a body, wherever they are split. Raises `sse.EventTooLarge`."""
 
     def __init__(self, limit: int = sse.DEFAULT_MAX_EVENT_BYTES) -> None:
         self._limit = limit
@@ -37,7 +37,7 @@ class Payloads:
 
     def feed(self, data: bytes) -> list[EventPayload]:
         if self._events is not None:
-            return _named(self._events.feed(data))
+            return _to_payloads(self._events.feed(data))
         self._held += data
         if not self._is_json:
             start = bytes(self._held[:_ENOUGH]).removeprefix(_BOM).lstrip()
@@ -46,7 +46,7 @@ class Payloads:
             if not start.startswith(b"{"):
                 self._events = sse.Decoder(self._limit)
                 held, self._held = bytes(self._held), bytearray()
-                return _named(self._events.feed(held))
+                return _to_payloads(self._events.feed(held))
             self._is_json = True
         if len(self._held) > self._limit:
             self._held.clear()
@@ -54,9 +54,9 @@ class Payloads:
         return self._lines()
 
     def close(self) -> list[EventPayload]:
-        """What came last, if nothing marked its end."""
+        """Returns the last payload, if nothing has marked its end."""
         if self._events is not None:
-            return _named(self._events.close())
+            return _to_payloads(self._events.close())
         rest, self._held = bytes(self._held).removeprefix(_BOM).strip(), bytearray()
         return [EventPayload(rest.decode("utf-8", "replace"), None)] if rest else []
 
@@ -79,5 +79,5 @@ class Payloads:
         return found
 
 
-def _named(events: list[sse.SSEEvent]) -> list[EventPayload]:
+def _to_payloads(events: list[sse.SSEEvent]) -> list[EventPayload]:
     return [EventPayload(event.data, event.event) for event in events]

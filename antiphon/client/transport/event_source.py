@@ -80,7 +80,7 @@ class HttpSource:
             self._over = piece is None
             self._pending += self._payloads.close() if piece is None else self._payloads.feed(piece)
         except EventTooLarge as error:
-            raise self._broken(str(error)) from None
+            raise self._broken_stream(str(error)) from None
         except (ConnectionFailed, TimedOut) as error:
             if isinstance(error, TimedOut) and (error.limit == "total" or not self._resumable()):
                 self.reader.close()
@@ -114,7 +114,7 @@ class HttpSource:
             self._over = True
             return []
         if self._from >= 0 and (number := _number_of(payload.data)) is not None and number <= self._from:
-            return []  # told already, before the stream dropped
+            return []  # reported already, before the stream dropped
         event = self.reader.feed(payload.data, payload.event)
         if event is not None:
             self._heard = True
@@ -149,14 +149,14 @@ class HttpSource:
         id = self._resumable()
         why = str(lost) if lost else "the stream ended before the response did"
         if not id:
-            raise self._broken(f"{why}; ask again, or use `background=True` to have streams resumed")
+            raise self._broken_stream(f"{why}; ask again, or use `background=True` to have streams resumed")
         assert self._clock is not None
         error = lost or ConnectionFailed(why, sent=True)
         pause = pause_before_next(
-            error, self._attempts, self._http.retries, repeatable=True, left=self._clock.left()
+            error, self._attempts, self._http.retries, repeatable=True, remaining=self._clock.remaining()
         )
         if pause is None:
-            raise self._broken(f"{why}; it could not be resumed after {self._attempts} attempts")
+            raise self._broken_stream(f"{why}; it could not be resumed after {self._attempts} attempts")
         self._attempts += 1
         await self._drop()
         await asyncio.sleep(pause)
@@ -167,14 +167,14 @@ class HttpSource:
         try:
             await self._connect(call)
         except (StatusError, ConnectionFailed) as failed:
-            raise self._broken(f"{why}, and it could not be resumed: {failed}") from failed
+            raise self._broken_stream(f"{why}, and it could not be resumed: {failed}") from failed
 
     async def _drop(self) -> None:
         body, self._body = self._body, None
         if body is not None:
             await body.close()
 
-    def _broken(self, message: str) -> StreamBroken:
+    def _broken_stream(self, message: str) -> StreamBroken:
         return StreamBroken(message, self.reader.close())
 
 

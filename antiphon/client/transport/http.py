@@ -1,4 +1,4 @@
-"""One HTTP call: its limits, its retries, and its failures in our own words."""
+"""One HTTP call with its limits and retries; its failures become the client's own errors."""
 
 import asyncio
 import logging
@@ -20,12 +20,11 @@ from antiphon.client.errors import (
     UsageError,
     without_traceback,
 )
-from antiphon.client.resources.parameters import RequestOptions
+from antiphon.client.resources.parameters import RequestOptions, Watch
 from antiphon.client.settings import Retries, ServerAddress, Timeouts
 from antiphon.client.transport.answer_limits import UNPACKED, limit_answers
 from antiphon.client.transport.response_decoding import status_error
 from antiphon.client.transport.retry import pause_before_next
-from antiphon.client.watching import Watch
 from antiphon.wires import USER_AGENT
 
 T = TypeVar("T")
@@ -41,21 +40,23 @@ _CONNECTED = ("connection.connect_tcp.complete", "connection.start_tls.complete"
 
 
 class Clock:
-    """What remains of the total time of one call."""
+    """The remaining part of the total time of one call."""
 
     def __init__(self, total: float | None) -> None:
         self._total = total
         self._ends = None if total is None else asyncio.get_running_loop().time() + total
 
-    def left(self) -> float | None:
+    def remaining(self) -> float | None:
         return None if self._ends is None else self._ends - asyncio.get_running_loop().time()
 
     @asynccontextmanager
     async def within(self, limit: Limit, seconds: float | None) -> AsyncIterator[None]:
-        """Whichever ends first, this limit or the total; raises `TimedOut` with the name of that one."""
-        left, wait = self.left(), seconds
-        if left is not None and (seconds is None or left < seconds):
-            limit, seconds, wait = "total", self._total, max(0.0, left)
+        """Raises `TimedOut` at the end of this limit or of the total time, with the name of the earlier
+        one.
+        """
+        remaining, wait = self.remaining(), seconds
+        if remaining is not None and (seconds is None or remaining < seconds):
+            limit, seconds, wait = "total", self._total, max(0.0, remaining)
         try:
             async with asyncio.timeout(wait):
                 yield
@@ -142,20 +143,20 @@ class Http:
             finally:
                 await body.close()
 
-        return await self._tried(work, call, clock)
+        return await self._retry(work, call, clock)
 
     async def open(self, call: HttpCall, clock: Clock) -> "Body":
         """The answer to a call, of which only the head has been read; it is a success."""
-        return await self._tried(lambda: self._attempt(call, clock), call, clock)
+        return await self._retry(lambda: self._attempt(call, clock), call, clock)
 
-    async def _tried(self, work: Callable[[], Awaitable[T]], call: HttpCall, clock: Clock) -> T:
+    async def _retry(self, work: Callable[[], Awaitable[T]], call: HttpCall, clock: Clock) -> T:
         attempt = 0
         while True:
             try:
                 return await work()
             except AntiphonError as error:
                 pause = pause_before_next(
-                    error, attempt, self.retries, repeatable=call.repeatable, left=clock.left()
+                    error, attempt, self.retries, repeatable=call.repeatable, remaining=clock.remaining()
                 )
                 if pause is None:
                     raise
@@ -184,7 +185,7 @@ class Http:
         try:
             return await self._request(call, clock, address)
         except StatusError as missing:
-            versioned = address.versioned()
+            versioned = address.with_version()
             if missing.status != 404 or versioned is None:
                 raise
             try:
@@ -192,12 +193,12 @@ class Http:
             except AntiphonError as error:
                 if not isinstance(error, StatusError) or error.status == 404:
                     raise missing from None
-                self._go_on_with(versioned)
+                self._switch_to(versioned)
                 raise
-            self._go_on_with(versioned)
+            self._switch_to(versioned)
             return body
 
-    def _go_on_with(self, address: ServerAddress) -> None:
+    def _switch_to(self, address: ServerAddress) -> None:
         if self.address != address:
             log.warning("there is no API at %s; going on with %s", self.address.url, address.url)
             self.address = address
@@ -207,7 +208,7 @@ class Http:
         headers = {**address.headers(), **call.headers}
         if call.body is not None:
             headers.setdefault("Content-Type", "application/json")
-        async with clock.within("read", limits.read), _translated(address, limits):
+        async with clock.within("read", limits.read), _translate_errors(address, limits):
             try:
                 request = self._client.build_request(
                     call.method,
@@ -221,22 +222,25 @@ class Http:
                 raise UsageError(f"a header of the request cannot be sent: {error}") from None
             if call.watch is not None:
                 call.watch.sent(call.method, str(request.url), call.body or b"")
-            answer = await self._sent(request)
+            answer = await self._send(request)
         if call.watch is not None:
             call.watch.answered(answer.status_code, answer.headers)
         body = Body(answer, address, limits, clock, call.watch)
         if answer.is_success:
             return body
         try:
-            told = await body.read(_MAX_ERROR_BODY)
+            content = await body.read(_MAX_ERROR_BODY)
         except (ConnectionFailed, UnexpectedAnswer):
-            told = b""
+            content = b""
         finally:
             await body.close()
-        raise _refused(answer, told, address)
+        raise _to_status_error(answer, content, address)
 
-    async def _sent(self, request: httpx.Request) -> httpx.Response:
-        """The head of the answer. A connection that was made for nothing is closed: the pool forgets it."""
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        """Sends a request and reads the head of the answer.
+
+        If it is cancelled, it closes the connection that it has made, because the pool forgets that.
+        """
         made: list[object] = []
 
         async def watch(event: str, info: Mapping[str, object]) -> None:
@@ -248,7 +252,7 @@ class Http:
             return await self._client.send(request, stream=True)
         except asyncio.CancelledError:
             for connection in made:
-                await _cut(connection)
+                await _abort(connection)
             raise
 
 
@@ -281,7 +285,10 @@ class Body:
 
     async def next(self) -> bytes | None:
         """The next piece; None after the last."""
-        async with self._clock.within("idle", self._limits.idle), _translated(self._address, self._limits):
+        async with (
+            self._clock.within("idle", self._limits.idle),
+            _translate_errors(self._address, self._limits),
+        ):
             piece = await anext(self._pieces, None)
         self._is_whole = piece is None
         if piece is not None and self._watch is not None:
@@ -299,25 +306,25 @@ class Body:
         return b"".join(pieces)
 
     async def close(self) -> None:
-        """Give the connection back, or cut it if there is more to come."""
+        """Gives the connection back to the pool, or closes it if the answer was not read to its end."""
         try:
             with suppress(httpx.HTTPError, httpx.StreamError, OSError, RuntimeError):
                 async with asyncio.timeout(_CLOSING):
                     await self._answer.aclose()
         finally:
             if not self._is_whole:
-                await _cut(self._answer.extensions.get("network_stream"))
+                await _abort(self._answer.extensions.get("network_stream"))
 
 
-async def _cut(connection: object) -> None:
-    """Close a connection, whatever the pool makes of it: one that is cancelled midway may forget it open."""
+async def _abort(connection: object) -> None:
+    """Closes a connection, because a pool that was cancelled midway may forget it open."""
     close = getattr(connection, "aclose", None)
     if close is not None:
         with suppress(httpx.HTTPError, OSError, RuntimeError):
             await close()
 
 
-def _refused(answer: httpx.Response, body: bytes, address: ServerAddress) -> StatusError:
+def _to_status_error(answer: httpx.Response, body: bytes, address: ServerAddress) -> StatusError:
     error = status_error(answer.status_code, answer.headers, body, address.redact)
     if answer.is_redirect:
         target = str(answer.headers.get("location", ""))[:200]
@@ -328,7 +335,7 @@ def _refused(answer: httpx.Response, body: bytes, address: ServerAddress) -> Sta
 
 
 @asynccontextmanager
-async def _translated(address: ServerAddress, limits: Timeouts) -> AsyncIterator[None]:
+async def _translate_errors(address: ServerAddress, limits: Timeouts) -> AsyncIterator[None]:
     where = address.url
     try:
         yield
@@ -337,23 +344,23 @@ async def _translated(address: ServerAddress, limits: Timeouts) -> AsyncIterator
     except httpx.ConnectError as error:
         why = "is it one for http://, without TLS?" if _NO_TLS in str(error) else address.advice()
         raise ConnectionFailed(
-            f"no connection to {where}: {_said(error)}; {why}", sent=False
+            f"no connection to {where}: {_describe(error)}; {why}", sent=False
         ) from without_traceback(error)
     except httpx.ProxyError as error:
-        message = f"the proxy refused {where}: {_said(error)}"
+        message = f"the proxy refused {where}: {_describe(error)}"
         raise ConnectionFailed(message, sent=False) from without_traceback(error)
     except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.LocalProtocolError) as error:
-        message = f"the request to {where} cannot be sent: {_said(error)}"
+        message = f"the request to {where} cannot be sent: {_describe(error)}"
         raise UsageError(message) from without_traceback(error)
     except httpx.DecodingError as error:
-        message = f"the answer of {where} cannot be unpacked: {_said(error)}"
+        message = f"the answer of {where} cannot be unpacked: {_describe(error)}"
         raise UnexpectedAnswer(message) from without_traceback(error)
     except (httpx.HTTPError, httpx.StreamError, OSError) as error:
         if isinstance(error, TimeoutError):
             raise
-        message = f"the connection to {where} broke: {_said(error)}"
+        message = f"the connection to {where} broke: {_describe(error)}"
         raise ConnectionFailed(message, sent=True) from without_traceback(error)
 
 
-def _said(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return str(error) or type(error).__name__

@@ -106,7 +106,7 @@ class LocalTransport(httpx.AsyncBaseTransport):
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._exchanges.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever reads the answer hears that it broke off
+            task.exception()  # the reader of the answer gets the error
 
     async def aclose(self) -> None:
         for task in list(self._exchanges):
@@ -125,12 +125,12 @@ class _Exchange(httpx.AsyncByteStream):
         self._request = request
         self._body: bytes | None = body
         self._gone = asyncio.Event()
-        self._said: asyncio.Queue[AsgiMessage | None] = asyncio.Queue(_WAITING)
+        self._messages: asyncio.Queue[AsgiMessage | None] = asyncio.Queue(_WAITING)
         self.task = asyncio.create_task(self._run(app))
 
     async def head(self) -> httpx.Response:
         try:
-            start = await self._said.get()
+            start = await self._messages.get()
         except asyncio.CancelledError:
             await self.aclose()
             raise
@@ -140,7 +140,7 @@ class _Exchange(httpx.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         while True:
-            message = await self._said.get()
+            message = await self._messages.get()
             if message is None:
                 raise httpx.RemoteProtocolError("the gateway broke off its answer", request=self._request)
             if piece := message.get("body", b""):
@@ -149,10 +149,10 @@ class _Exchange(httpx.AsyncByteStream):
                 return
 
     async def aclose(self) -> None:
-        """Tell the application that nobody listens, and give it a moment to stop."""
+        """Tells the application that the client has gone, and waits a moment until it stops."""
         self._gone.set()
-        while not self._said.empty():
-            self._said.get_nowait()
+        while not self._messages.empty():
+            self._messages.get_nowait()
         done, _ = await asyncio.wait({self.task}, timeout=_LEAVING)
         if not done:
             self.task.cancel()
@@ -177,7 +177,7 @@ class _Exchange(httpx.AsyncByteStream):
             await app(scope, self._receive, self._send)
         finally:
             if not self._gone.is_set():
-                await self._said.put(None)
+                await self._messages.put(None)
 
     async def _receive(self) -> AsgiMessage:
         body, self._body = self._body, None
@@ -187,13 +187,13 @@ class _Exchange(httpx.AsyncByteStream):
         return {"type": "http.disconnect"}
 
     async def _send(self, message: AsgiMessage) -> None:
-        """Waits when nobody reads, and drops what nobody will read, as a socket would."""
+        """Waits while the client does not read, and drops messages after it has gone, as a socket does."""
         if self._gone.is_set():
             return
-        if not self._said.full():
-            self._said.put_nowait(message)
+        if not self._messages.full():
+            self._messages.put_nowait(message)
             return
-        put = asyncio.ensure_future(self._said.put(message))
+        put = asyncio.ensure_future(self._messages.put(message))
         gone = asyncio.ensure_future(self._gone.wait())
         try:
             await asyncio.wait({put, gone}, return_when=asyncio.FIRST_COMPLETED)

@@ -117,10 +117,10 @@ def refusal_in(body: bytes) -> ServerRefusal:
             inner = _split(fields["error"])
         except UNREADABLE:
             inner = {"message": fields["error"]}
-    told = {name: _text(inner.get(name, NULL)) for name in ("type", "code", "param", "message")}
-    told["message"] = told["message"] or _text(fields.get("detail", NULL))
-    told["type"] = ERROR_TYPE_ALIASES.get(told["type"], told["type"])
-    return ServerRefusal(**told)
+    texts = {name: _text(inner.get(name, NULL)) for name in ("type", "code", "param", "message")}
+    texts["message"] = texts["message"] or _text(fields.get("detail", NULL))
+    texts["type"] = ERROR_TYPE_ALIASES.get(texts["type"], texts["type"])
+    return ServerRefusal(**texts)
 
 
 def via(response: Response) -> Literal["responses", "chat_completions"]:

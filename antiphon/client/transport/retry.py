@@ -1,4 +1,4 @@
-"""Which failures are worth another try, and after how long."""
+"""Decides which failures are worth another try, and after how long."""
 
 from collections.abc import Callable
 
@@ -16,8 +16,8 @@ _IN_PROGRESS = "request_in_progress"
 def is_worth_it(error: AntiphonError, attempt: int, *, repeatable: bool) -> bool:
     """May this call be made again?
 
-    `repeatable` calls change nothing when made twice, or have an idempotency key. Others, which make a
-    response, are made again only when the server cannot have begun: nobody answered the door, or it said no.
+    `repeatable` calls change nothing when made twice, or have an idempotency key. Other calls, which make a
+    response, are repeated only if the server cannot have begun: there was no connection, or it has refused.
     """
     match error:
         case ConnectionFailed():
@@ -26,8 +26,8 @@ def is_worth_it(error: AntiphonError, attempt: int, *, repeatable: bool) -> bool
             return True
         case TimedOut(limit="read" | "idle"):
             return repeatable
-        case StatusError(should_retry=bool(told)):
-            return told
+        case StatusError(should_retry=bool(should_retry)):
+            return should_retry
         case StatusError(status=409):
             return error.code == _IN_PROGRESS
         case StatusError(status=429):
@@ -44,12 +44,12 @@ def pause_before_next(
     retries: Retries,
     *,
     repeatable: bool,
-    left: float | None = None,
+    remaining: float | None = None,
     draw: Callable[[], float] = chance.random,
 ) -> float | None:
-    """How long to wait before another try; None when there should be none.
+    """Returns the seconds to wait before another try; None if there should be none.
 
-    `attempt` counts from 0, `left` is what remains of the total time.
+    `attempt` counts from 0, `remaining` is the rest of the total time.
     """
     if attempt >= retries.times or not is_worth_it(error, attempt, repeatable=repeatable):
         return None
@@ -59,6 +59,6 @@ def pause_before_next(
     elif wanted > retries.longest:
         return None
     else:
-        # A little later than asked, and not everyone at once.
+        # A little later than the server asks, and not all clients at once.
         pause = wanted + draw() * min(1.0, retries.base)
-    return pause if left is None or pause < left else None
+    return pause if remaining is None or pause < remaining else None

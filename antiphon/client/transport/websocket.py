@@ -63,13 +63,13 @@ class ClientSocket:
         try:
             await self._connection.send(message.decode())
         except (ConnectionClosed, OSError) as error:
-            raise self._lost(error) from without_traceback(error)
+            raise self._broken_connection(error) from without_traceback(error)
 
     async def receive(self) -> str | bytes:
         try:
             return await self._connection.recv()
         except (ConnectionClosed, OSError) as error:
-            raise self._lost(error) from without_traceback(error)
+            raise self._broken_connection(error) from without_traceback(error)
 
     async def close(self) -> None:
         """Say goodbye, and hang up whether or not it is answered."""
@@ -80,7 +80,7 @@ class ClientSocket:
         finally:
             self._connection.transport.abort()
 
-    def _lost(self, error: Exception) -> ConnectionFailed:
+    def _broken_connection(self, error: Exception) -> ConnectionFailed:
         said = str(error) or type(error).__name__
         return ConnectionFailed(f"the WebSocket to {self._address.url} broke: {said}", sent=True)
 

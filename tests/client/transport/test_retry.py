@@ -73,5 +73,5 @@ def test_a_server_that_asks_for_a_pause_gets_it(asked: float, chance: float) -> 
 
 def test_a_pause_that_is_too_long_is_left_to_the_caller() -> None:
     assert pause_before_next(refused(429, after=61), 0, FEW, repeatable=False) is None
-    assert pause_before_next(refused(429, after=5), 0, FEW, repeatable=False, left=3) is None
+    assert pause_before_next(refused(429, after=5), 0, FEW, repeatable=False, remaining=3) is None
     assert pause_before_next(refused(500), 3, FEW, repeatable=False) is None

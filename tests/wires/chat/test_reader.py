@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.client.chat_fallback.answer import ChatAnswer, whole_answer
+from antiphon.client.chat_fallback import ChatAnswer, whole_answer
 from antiphon.providers.chat.stream import ChatStream
 from antiphon.spec.decode import decode_request
 from antiphon.spec.response import Response

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.client.chat_fallback.request import chat_body, read_request
+from antiphon.client.chat_fallback import chat_body, read_request
 from antiphon.providers.chat.profiles import GENERIC
 from tests.providers.chat.bodies import body
 

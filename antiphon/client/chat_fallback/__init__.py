@@ -1,1 +1,0 @@
-"""The same request to `/chat/completions`, for servers that have no `/responses`."""
