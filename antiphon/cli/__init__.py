@@ -64,12 +64,12 @@ examples:
   antiphon chat --local               talk with a model here, without a server
   antiphon setup codex                point a coding agent at the gateway
   antiphon run claude                 start one on it, with no file changed
-  antiphon config init                write a configuration from what is found
+  antiphon config init                write a configuration from what it finds
   antiphon config check               show what is configured, or every mistake in it
   antiphon models list                the models that can run inside, here or to be fetched
-  antiphon route explain --model X    who would be asked for a request, and why
+  antiphon route explain --model X    which targets would be asked, and why
   antiphon store size                 how much is stored
-  antiphon comply http://HOST/v1      hold a server to the specification
+  antiphon comply http://HOST/v1      test a server against the specification
 
 exit codes: 0 done, 1 it failed, 2 a mistake in the command or the configuration, 130 interrupted;
 `antiphon ask --help` lists more.

@@ -65,7 +65,7 @@ def add_to(commands: "common.Commands") -> None:
     check_parser = common.add_command(group, "check", check, "show what is in force, or every mistake", CHECK)
     common.add_config_option(check_parser)
     check_parser.add_argument("--connect", action="store_true", help="ask every provider for its models")
-    init_parser = common.add_command(group, "init", init, "write a configuration from what is found", INIT)
+    init_parser = common.add_command(group, "init", init, "write a configuration from what it finds", INIT)
     init_parser.add_argument(
         "--config",
         metavar="FILE",

@@ -32,7 +32,7 @@ example:
 
 PULL: Final = """\
 Fetches a model, or links the file at a path, and prints where it is. Without a name it takes the one that
-the server would use. A download that breaks off goes on where it was when the command is given again.
+the server would use. Run the command again to resume a download that broke off.
 
 A model with a name is checked against its SHA-256. Of an address, the fragment #sha256=... is checked, or
 what the hub says of its file.

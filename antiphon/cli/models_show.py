@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from antiphon.config import Config, Target
 
 SHOW: Final = """\
-Prints what is known of a model, and by whom: the configuration ([catalogue."PROVIDER/model"]), the list of
-its provider, which is asked, or the table of prices of the package genai-prices. What nobody says is unknown.
+Prints the facts about a model with their sources: the configuration ([catalogue."PROVIDER/model"]), the list
+of its provider, which it asks, or the table of prices of the package genai-prices. Other facts are unknown.
 Of a name with several targets it prints each. Without a model it prints every configured name.
 
 examples:
@@ -25,7 +25,7 @@ _UNKNOWN: Final = "unknown"
 
 
 def add_to(group: "Commands") -> None:
-    parser = add_command(group, "show", show, "print what is known of a model", SHOW)
+    parser = add_command(group, "show", show, "print the facts about a model", SHOW)
     parser.add_argument("model", nargs="?", metavar="MODEL", help="a configured name, or PROVIDER/model")
     add_config_option(parser)
 

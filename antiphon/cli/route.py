@@ -23,7 +23,9 @@ examples:
 
 def add_to(commands: "common.Commands") -> None:
     group = common.add_group(commands, "route", "see where requests go", ABOUT)
-    parser = common.add_command(group, "explain", explain, "print who would be asked, and why", EXPLAIN)
+    parser = common.add_command(
+        group, "explain", explain, "print which targets would be asked, and why", EXPLAIN
+    )
     parser.add_argument(
         "--model", metavar="NAME", help="the name of the route (default: that of the request)"
     )

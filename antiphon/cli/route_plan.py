@@ -68,7 +68,7 @@ def _lines(config: Config, routes: Routes, model: str | None, body: bytes) -> It
             yield f"  -  {left}: {_why_not(left, turn, left.provider in routes.providers)}"
     has_chain = request.previous_response_id or request.conversation or request.prompt_cache_key
     if route.keeps_chains and has_chain:
-        yield "what the request goes on with is not looked at here; the target that has it is asked first"
+        yield "this command ignores the conversation that the request continues; its target is asked first"
 
 
 def _target(number: str, candidate: Candidate) -> Iterator[str]:

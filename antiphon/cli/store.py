@@ -40,7 +40,7 @@ example:
 CHECK: Final = """\
 Reads the SQLite database and the journals beside it, changes nothing, and prints a line for each thing that
 is wrong. The exit status is 1 when there is one. What is set aside are records that could not be brought
-into the database: they are kept in a file until somebody removes it. For PostgreSQL, use its own tools, such
+into the database: they are kept in a file until you remove it. For PostgreSQL, use its own tools, such
 as pg_amcheck.
 
 example:
@@ -69,7 +69,7 @@ examples:
 
 COPY: Final = """\
 Copies everything from a SQLite store into the empty PostgreSQL database of [store] url, or of --to. Stop the
-servers before. A copy that was stopped goes on where it was when the command is given again. At the end the
+servers before. Run the command again to resume a copy that was stopped. At the end the
 rows of both sides are counted and compared. The bytes of uploaded files are not in the database: they stay in
 the folder `files`, which the new gateways need under their [store] path.
 

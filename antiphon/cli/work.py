@@ -13,8 +13,8 @@ examples:
   antiphon work
   antiphon work --config /etc/antiphon.toml --work 200
 
-Gateways work on them too, unless they are started with --work 0. Ctrl-C or SIGTERM hands over what is under
-way: other workers go on with it at once.
+Gateways work on them too, unless they are started with --work 0. Ctrl-C or SIGTERM hands over what is
+running: other workers continue it at once.
 """
 
 

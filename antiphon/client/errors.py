@@ -13,7 +13,7 @@ Limit = Literal["connect", "read", "idle", "total"]
 _LIMITS: dict[Limit, str] = {
     "connect": "no connection within {seconds:g} seconds; check the address, or raise `Timeouts.connect`",
     "read": "no answer within {seconds:g} seconds; try again, or raise `Timeouts.read`",
-    "idle": "nothing came for {seconds:g} seconds in the middle of an answer; raise `Timeouts.idle` if "
+    "idle": "no data for {seconds:g} seconds in the middle of an answer; raise `Timeouts.idle` if "
     "the model may think for longer",
     "total": "not done within {seconds:g} seconds in all; raise `Timeouts.total` if it may take longer",
 }
@@ -21,7 +21,7 @@ _LIMITS: dict[Limit, str] = {
 _STOPPED = {
     "steps": "the limit of steps was reached; raise `Limits.steps`, or ask for less",
     "tokens": "the limit of tokens was reached; raise `Limits.tokens`, or ask for less",
-    "time": "its time was over; raise `Limits.seconds`, or ask for less",
+    "time": "the time limit was reached; raise `Limits.seconds`, or ask for less",
     "cancelled": "it was cancelled",
 }
 

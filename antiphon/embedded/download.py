@@ -108,7 +108,7 @@ def download(wanted: ExpectedFile, part: Path, progress: Progress) -> str | None
 
 def _describe_failure(transfer: "_Transfer", where: str, reason: object) -> WeightsError:
     if transfer.done and transfer.record.can_resume:
-        kept = f"{transfer.done} of {transfer.total} bytes are kept: the same command goes on from there."
+        kept = f"{transfer.done} of {transfer.total} bytes are kept: run the same command to resume."
         return WeightsError(f"{where} broke off ({reason}). {kept}")
     discard(transfer.part)
     if isinstance(reason, _Interrupted):

@@ -44,7 +44,7 @@ _CRASH = re.compile(r"GGML_ASSERT\(|ggml_abort|terminate called")
 _SIGNALS = {
     signal.SIGILL: "this machine's processor lacks an instruction that the bindings need",
     signal.SIGKILL: "it was killed; the machine may be short of memory",
-    signal.SIGABRT: "it gave up with an error of its own",
+    signal.SIGABRT: "it failed with an error of its own",
     signal.SIGSEGV: "it crashed",
 }
 

@@ -50,7 +50,7 @@ _CARRYING = {
 _CARRYING_MESSAGES = {
     "mcp_servers": "only the Messages API asks them; name each as a tool of type `mcp` on `/v1/responses`",
     "inference_geo": "it cannot promise where the model runs; leave it out, or choose another model",
-    "billing_policy": "it bills nobody else; leave it out, or choose another model",
+    "billing_policy": "this provider bills only its own account; leave it out, or choose another model",
     "container.skills": "it has no skills; leave them out, or choose another model",
 }
 
@@ -106,12 +106,12 @@ def losses(turn: Turn, provider: Provider, info: ModelInfo) -> list[Loss]:
         found += _tools(turn, takes, info)
     form = request.text.format if request.text is not None else None
     if isinstance(form, JsonSchemaFormat) and (not takes.json_schema or info.json_schema is False):
-        reason = "the schema stands in the prompt, where a model may overlook it"
+        reason = "the schema is only part of the prompt, which a model may ignore"
         found.append(Loss("text.format", reason, UNMET))
     if request.reasoning is not None and info.reasoning_levels is not None:
         found += _reasoning(turn, takes, info)
     if (asked := request.max_output_tokens) and info.output_limit and asked > info.output_limit:
-        reason = f"this model says {info.output_limit:,} tokens at most"
+        reason = f"this model writes {info.output_limit:,} tokens at most"
         found.append(Loss("max_output_tokens", reason, UNMET))
     if info.context_window is not None and fits(turn, info) is not True and _seems_too_long(turn, info):
         if truncates(request, takes):

@@ -196,7 +196,7 @@ class ResponseBuilder:
     def estimate_usage(self) -> list[AnyEvent]:
         """Count characters where nobody counted tokens, and mark the usage as an estimate."""
         if self._composer.response.usage is None and not self.finished:
-            reason = "nobody counted tokens: four characters are one"
+            reason = "an estimate: four characters count as one token"
             self.add_receipt("usage", reason, action=ESTIMATED)
             return self.feed([d.UsageDelta(estimate(self._request, self.response.output))])
         return []

@@ -266,7 +266,7 @@ def _in_our_words(provider: str, status: int, parsed: _ErrorBody, secrets: Colle
     if status in (498, 503, 529) or (status >= 500 and _OVERLOADED.search(words)):
         return error("server_error", MODEL_OVERLOADED, 503)
     if status in (408, 504, 524):
-        return error("server_error", TIMEOUT, 504, f"it gave up waiting (HTTP {status}): {said}")
+        return error("server_error", TIMEOUT, 504, f"it stopped waiting (HTTP {status}): {said}")
     if status == 413:
         return error("invalid_request", REQUEST_TOO_LARGE, 413)
     if 400 <= status < 500:

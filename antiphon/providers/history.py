@@ -56,7 +56,7 @@ def note_speakers(turn: Turn, provider: str, told: list[InputEntry]) -> None:
     """Leave a receipt for each name of a speaker, on a wire that has none."""
     for entry in told:
         if isinstance(entry.item, items.Message) and get_speaker(entry.item):
-            turn.receipt(provider, f"{entry.where}.name", "this wire has no names of those who speak")
+            turn.receipt(provider, f"{entry.where}.name", "this wire has no names of participants")
 
 
 def speeches(
@@ -95,7 +95,7 @@ class _Speeches:
                     self._add("user", entry)
                 case items.Message(role="assistant", phase=phase):
                     if phase is not None:
-                        why = "this wire does not tell commentary from the final answer"
+                        why = "this wire does not distinguish commentary from the final answer"
                         self._turn.receipt(self._provider, "input.phase", why, SUPPRESSED)
                     self._add("assistant", entry)
                 case items.FunctionCall() | items.CustomToolCall() | items.Reasoning():
@@ -157,5 +157,5 @@ def note_failure(turn: Turn, provider: str, entry: InputEntry, output: AnyCallOu
     A strict request is not refused for that: an agent has to send what its tools said.
     """
     if items.is_failed(output) and entry.number >= 0 and not turn.strict:
-        reason = "this API has no mark for a tool that failed; what the tool said is passed on"
+        reason = "this API has no mark for a failed tool; its output is passed on"
         turn.receipt(provider, f"{entry.where}.status", reason)

@@ -159,7 +159,7 @@ def flatten(turn: Turn, provider: str, vendor: str = "") -> ToolNames:
         elif (function := as_function_tool(tool)) is not None:
             more[function[0]] = "", function[1]
         elif tool.type == TOOL_SEARCH:
-            reason = "nobody searches for tools here, so also those that are deferred are offered"
+            reason = "this provider has no tool search, so deferred tools are offered too"
             turn.receipt(provider, where, reason)
         elif not vendor or not tool.type.startswith(vendor):
             turn.receipt(provider, where, f"a tool of type {tool.type!r} cannot be a function here")

@@ -73,7 +73,7 @@ GROUPS = (
     ),
     EndpointGroup(
         "Compatible APIs",
-        "APIs of others, for clients that speak no Responses.",
+        "APIs of other vendors, for clients that do not speak Responses.",
         chat_completions.ENDPOINTS,
     ),
     EndpointGroup(

@@ -202,7 +202,9 @@ class Exchange(ABC):
         except TimeoutError:
             if not held.has_stalled:
                 raise
-            message = f"hardly anything of the body came for {STALLED:g} seconds, and others need the room"
+            message = (
+                f"hardly any of the body arrived for {STALLED:g} seconds, and other requests need the room"
+            )
             raise SpecError(invalid_request(message).with_code("body_stalled"), 408) from None
         finally:
             held.coming(None)

@@ -93,9 +93,9 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tr
     top_p: float | None = None
     """Nucleus sampling, if the provider takes it."""
     presence_penalty: float | None = None
-    """Above 0, words that were said are said less again; if the provider takes it."""
+    """Above 0, the model repeats words less; if the provider takes it."""
     frequency_penalty: float | None = None
-    """The same, in proportion to how often a word was said; if the provider takes it."""
+    """The same, in proportion to how often a word occurred; if the provider takes it."""
     top_logprobs: TopLogprobs | None = None
     """0 to 20 alternatives for each token, where the provider gives them."""
     truncation: Truncation | None = None
@@ -105,7 +105,7 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tr
     service_tier: ServiceTier | None = None
     """Which of the provider's tiers is to answer, where it has some."""
     safety_identifier: SafetyIdentifier | None = None
-    """Who the end user is, for providers that want to know."""
+    """An id of the end user, for providers that take one."""
     prompt_cache_key: Identifier | None = None
     """Helps providers to find a cached prompt."""
     store: bool = True

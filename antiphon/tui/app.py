@@ -353,13 +353,13 @@ class ChatApp(App[None]):
             self.say("There is no message to edit yet.")
             return
         choices = [ListChoice(entry, entry.text) for entry in reversed(messages)]
-        self.choose("Edit a message and go on from there", choices, self._edit_from)
+        self.choose("Edit a message and continue from there", choices, self._edit_from)
 
     def _edit_from(self, entry: UserEntry) -> None:
         self._from, self._edited = entry.point, entry  # type: ignore[assignment]
         self.refresh_bindings()
         self.query_one(PromptInput).write(entry.text)
-        self.notify("Sending this begins a branch; what was answered stays. Esc leaves it.")
+        self.notify("Sending this begins a branch; earlier answers are kept. Esc cancels.")
 
     def retry(self) -> None:
         messages = self._messages()
@@ -415,7 +415,7 @@ class ChatApp(App[None]):
 
     async def rename(self, title: str) -> None:
         if self.talk.chat is None or not title:
-            self.say("Write /rename and a title, once something was said.")
+            self.say("Send a message first; then /rename TITLE names the chat.")
             return
         self.talk.chat = await self.talk.book.update(self.talk.chat.id, title=title)
         self.show_head()

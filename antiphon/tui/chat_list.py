@@ -24,7 +24,7 @@ class ChatActions:
     async def choose(self) -> None:
         """Shows the list until the user opens a chat or leaves the list."""
         app = self._app
-        local = "This server keeps no chats: these are files on this machine."
+        local = "This server stores no chats: these are files on this machine."
         about = local if app.talk.book.is_local else ""
         while True:
             picked = await app.push_screen_wait(Chooser("Chats", self._find, about=about, keys=_KEYS))

@@ -140,7 +140,7 @@ COMMANDS: dict[str, Command] = {
     "clear": Command("begin a new chat", "", _clear),
     "chats": Command("list, search, rename and delete chats", "", _chats),
     "rename": Command("give this chat a title", "TITLE", _rename),
-    "background": Command("let responses go on without this terminal", "", _background),
+    "background": Command("let responses continue without this terminal", "", _background),
     "copy": Command("copy the last answer", "", _copy),
     "inspect": Command("events, items, request, receipts, verdict", "", _inspect),
     "theme": Command("light or dark", "", _theme),

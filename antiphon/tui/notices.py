@@ -23,7 +23,7 @@ _CODES = {
 }
 _STATUSES = {
     401: "Start again with --api-key, or set ANTIPHON_API_KEY.",
-    403: "The key may not do this; ask whoever runs the server.",
+    403: "The key is not allowed to do this; ask the operator of the server.",
     404: "/model lists what the server offers.",
     413: "Attach less, or begin a new chat with Ctrl+N.",
     429: "Wait a little; then /retry asks again.",
@@ -57,7 +57,7 @@ class ServerAway(NoticeEntry):
     """The notice of a lost connection, until it is back; `then` says what to do afterwards."""
 
     def __init__(self, problem: str, *then: str) -> None:
-        hint = " ".join(("Looking for it until it is back.", *then, _START))
+        hint = " ".join(("Reconnecting until it answers.", *then, _START))
         super().__init__("The server cannot be reached", problem, hint=hint, tone="warning")
         self._then = then
         self.is_over = False
@@ -101,7 +101,10 @@ def of_error(error: Exception) -> NoticeEntry:
             )
         case antiphon.StreamBroken():
             return NoticeEntry(
-                "The answer broke off", str(error), hint=f"What came is kept. {_RETRY}", tone="error"
+                "The answer broke off",
+                str(error),
+                hint=f"The part that arrived is kept. {_RETRY}",
+                tone="error",
             )
         case antiphon.ConnectionFailed():
             return ServerAway(str(error), _RETRY)

@@ -158,7 +158,9 @@ class Turns:
         except antiphon.StatusError as error:
             if error.code != _FORGOTTEN or point.previous is None or not self._talk.path(point.previous):
                 raise
-        self._add(NoticeEntry("The server has forgotten this conversation", "All of it is sent again."))
+        self._add(
+            NoticeEntry("The server no longer has this conversation", "The terminal sends all of it again.")
+        )
         return await self._ask_model(items, point, entry, whole=True)
 
     async def _ask_model(

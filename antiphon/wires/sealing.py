@@ -39,18 +39,18 @@ class Seal:
         try:
             raw = decode_base64(blob[len(_VERSION) :], url_safe=True)
         except ValueError:
-            raise SealBroken("it is not the text that was given out") from None
+            raise SealBroken("it is not a text that this gateway has sealed") from None
         if not blob.endswith(base64.urlsafe_b64encode(raw[-(len(raw) % 3 or 3) :]).decode()):
             # The last digit of base64 has spare bits, which must not be anybody's to change.
-            raise SealBroken("it is not the text that was given out")
+            raise SealBroken("it is not a text that this gateway has sealed")
         cipher = self._ciphers.get(raw[:_KEY_ID])
         if cipher is None:
-            raise SealBroken("the key that sealed it is not known here")
+            raise SealBroken("the key that sealed it is unknown to this gateway")
         nonce, sealed = raw[_KEY_ID : _KEY_ID + _NONCE], raw[_KEY_ID + _NONCE :]
         try:
             return cipher.decrypt(nonce, sealed, _bound(tenant, purpose))
         except (InvalidTag, ValueError):
-            raise SealBroken("it was changed, or belongs to somebody else") from None
+            raise SealBroken("it was changed, or belongs to another tenant") from None
 
 
 def is_sealed(blob: str) -> bool:

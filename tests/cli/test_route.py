@@ -132,16 +132,16 @@ def test_a_fallback_that_cannot_be_asked_is_told_as_that(run: Run, small: Path) 
 
 def test_a_chain_is_spoken_of_only_where_it_has_a_target(run: Run, small: Path) -> None:
     body = '{"input": "hi", "prompt_cache_key": "k"}'
-    assert not any("goes on with" in line for line in explained(run, small, body, "small"))
+    assert not any("continues" in line for line in explained(run, small, body, "small"))
     small.write_text(small.read_text().replace('affinity = "none"\n', ""))
-    assert "goes on with" in explained(run, small, body, "small")[-1]
+    assert "continues" in explained(run, small, body, "small")[-1]
 
 
 def test_a_request_that_leaves_nobody_is_refused_as_the_gateway_does(run: Run, small: Path) -> None:
     body = small.with_name("body.json")
     body.write_text('{"input": "hi", "antiphon:route": {"without": ["gpt"]}}')
     result = run("route", "explain", "--model", "small", "--input-file", str(body))
-    assert (result.code, result.err) == (1, "antiphon: no target of 'small' is left to be asked\n")
+    assert (result.code, result.err) == (1, "antiphon: no target of 'small' is left to ask\n")
 
 
 def test_the_only_target_of_a_route_is_not_numbered_when_it_is_disabled(run: Run, configured: Path) -> None:

@@ -76,7 +76,7 @@ def test_interrupting_shows_the_verdict() -> None:
         process.send_signal(2)
         told = process.stdout.read()
     assert process.returncode == 1
-    assert "it never said what it understood" in told
+    assert "it never sent what it understood" in told
 
 
 class Clumsy:

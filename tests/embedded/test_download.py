@@ -65,7 +65,7 @@ def test_a_connection_that_breaks_is_opened_again(hub: Hub) -> None:
 def test_a_part_is_kept_and_goes_on_with_the_next_command(hub: Hub, folder: Path) -> None:
     hub.cuts = [300_000, 0]
     with pytest.raises(
-        WeightsError, match=f"300000 of {len(CONTENT)} bytes are kept: the same command goes on"
+        WeightsError, match=f"300000 of {len(CONTENT)} bytes are kept: run the same command to resume"
     ):
         weights.pull("tiny")
     assert names(folder) == {PART, NOTE}

@@ -113,7 +113,7 @@ async def test_export_copy_clear_theme_rename_and_quit(chat: Start, tmp_path: Pa
     async with chat(system=script({"text": "An **answer**.\n\n```py\nx = 1\n```"})) as chatting:
         app = chatting.app
         await chatting.send("/rename Early")
-        assert "once something was said" in chatting.text
+        assert "Send a message first" in chatting.text
         await chatting.say("A question")
         await chatting.send("/rename A better title")
         assert app.talk.chat is not None

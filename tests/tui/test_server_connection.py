@@ -108,7 +108,7 @@ async def test_a_server_that_stays_away_is_told_once_however_often_it_is_looked_
         with serving_on(port, tmp_path / "gateway"):
             await chatting.until(lambda: "The server is back" in chatting.text)
             assert "cannot be reached" not in chatting.text
-            assert "Looking for it" not in chatting.text
+            assert "Reconnecting" not in chatting.text
             assert "/retry asks again" in chatting.text
 
 

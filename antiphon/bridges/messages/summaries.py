@@ -27,7 +27,7 @@ def check_compaction(asked: MessagesBody, *, goes_on: bool) -> MessagesBody:
     if asked.context_management is not None:
         raise wrong("context_management", "it cannot be combined with `compaction`; leave one of them out")
     if not goes_on and all(message.role == "system" for message in asked.messages):
-        why = "there is nothing to summarise: nobody has said anything yet"
+        why = "there is nothing to summarise: the conversation is empty"
         raise wrong("messages", why, NOTHING_TO_SUMMARIZE)
     output = {name: one for name, one in (asked.output_config or {}).items() if name != "format"}
     return replace(asked, tool_choice=None, stop_sequences=None, output_config=output or None)

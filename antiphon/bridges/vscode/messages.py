@@ -135,7 +135,7 @@ class VsCodeTranslation:
             pieces = [self._output_part(one, where) for one in part.content]
             output = [piece for piece in pieces if piece is not None]
         elif lost:
-            reason = "the bytes of a tool's result are told by their type only; ask for `toolMedia`"
+            reason = "the bytes of a tool's result are replaced by their type; ask for `toolMedia`"
             self._receipt(where, REWRITTEN, reason)
         if isinstance(output, str):
             if part.is_error and not output.lower().startswith("error"):
@@ -168,7 +168,9 @@ class VsCodeTranslation:
             elif (words := self._words(part)) is not None:
                 text += words
             else:
-                self._receipt(place, DROPPED, "what an assistant said is text; other data has no place there")
+                self._receipt(
+                    place, DROPPED, "a message of the assistant holds text; other data has no place there"
+                )
         self._spoken(text, where)
         # Thoughts of which nothing is left.
         said = [e for e in self.entries[first:] if not isinstance(e.item, Reasoning) or _says(e.item)]

@@ -59,7 +59,7 @@ def add_to(commands: "Commands") -> None:
     )
     what.add_argument("--undo", action="store_true", help="take out what was written")
     what.add_argument(
-        "--prove", action="store_true", help="drive the installed client, and tell what was seen"
+        "--prove", action="store_true", help="drive the installed client, and report what it did"
     )
     parser.add_argument("--plain-key", action="store_true", help="write the key itself into the file")
     parser.add_argument(

@@ -63,12 +63,14 @@ def notes(gateway: GatewayInfo, options: SetupOptions) -> list[str]:
         f"start it with: codex --profile {options.profile}" if options.profile else "start it with: codex"
     ]
     if gateway.catalogue:
-        said.append("after a change of the gateway's models, do this again: Codex reads them from a file")
+        said.append(
+            "after a change of the gateway's models, run this command again: Codex reads them from a file"
+        )
     if gateway.model.context_window is None:
         said += [
-            f"nobody knows the window of {gateway.model.id}, so Codex never shortens its history by itself, "
+            f"the window of {gateway.model.id} is unknown, so Codex never shortens its history by itself, "
             "and a full window ends the session.",
-            "Say how large it is in the gateway's configuration, start the gateway again, and do this again:",
+            "Set it in the gateway's configuration, restart the gateway, and run this command again:",
             f"    [catalogue.{as_toml(gateway.model.target)}]",
             "    context_window = 131072  # tokens",
         ]

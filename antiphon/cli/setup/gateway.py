@@ -110,8 +110,8 @@ def ask(url: str, wanted: list[str]) -> GatewayInfo:
     except httpx.HTTPError as error:
         if wanted:
             print(
-                f"antiphon: no gateway answers on {url}, so the context window of the model is not known; "
-                "do this again when it runs",
+                f"antiphon: no gateway answers on {url}, so the context window of the model is unknown; "
+                "run this command again when it runs",
                 file=sys.stderr,
             )
             return GatewayInfo(url, tuple(map(GatewayModel, wanted)), named=len(wanted))

@@ -84,9 +84,9 @@ class Parameters(RequestOptions, total=False):
     top_p: float | None
     """Nucleus sampling, if the provider takes it."""
     presence_penalty: float | None
-    """Above 0, words that were said are said less again; if the provider takes it."""
+    """Above 0, the model repeats words less; if the provider takes it."""
     frequency_penalty: float | None
-    """The same, in proportion to how often a word was said; if the provider takes it."""
+    """The same, in proportion to how often a word occurred; if the provider takes it."""
     top_logprobs: int | None
     """0 to 20 alternatives for each token, where the provider gives them."""
     truncation: Truncation | None
@@ -96,7 +96,7 @@ class Parameters(RequestOptions, total=False):
     service_tier: ServiceTier | None
     """Which of the provider's tiers is to answer, where it has some."""
     safety_identifier: str | None
-    """Who the end user is, for providers that want to know."""
+    """An id of the end user, for providers that take one."""
     prompt_cache_key: str | None
     """Helps providers to find a cached prompt."""
     store: bool | None

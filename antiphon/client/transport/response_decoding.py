@@ -23,7 +23,7 @@ _LONGEST = 2000
 _ADVICE = {
     401: "it wants a valid key: `api_key=`, or the environment variable that goes with the address",
     403: "the key is not allowed to do this",
-    404: "there is no such thing; check the address, the model's name and the ids",
+    404: "not found; check the address, the model's name and the ids",
     413: "the request is too large",
     429: "too many requests; wait a moment, or ask the server's owner for a higher limit",
 }

@@ -192,7 +192,7 @@ async def _taken_or_refused(probe: Probe, *items: Any) -> None:
 @check(
     "content.orphan_output",
     "SHOULD",
-    "The output of a call that nobody made is refused.",
+    "The output of a call that the model did not make is refused.",
     "Schema of FunctionCallOutputItemParam",
 )
 async def orphan_output(probe: Probe) -> None:

@@ -195,7 +195,7 @@ def _looks(exchange: RecordedExchange) -> list[Json]:
 @check(
     "mcp.unreachable",
     "MUST",
-    "An MCP server that nobody can reach is an error of the request, or of an item in a response that ends.",
+    "An unreachable MCP server is an error of the request, or of an item in a response that ends.",
     _SOURCE,
 )
 async def unreachable(probe: Probe) -> None:

@@ -82,13 +82,13 @@ def _performance(play: Scenario, seen: Seen) -> str | None:
     if play.rule == "client.no_retries":
         return None if seen.refused == 1 else f"it sent a refused request {seen.refused} times"
     if seen.refused and not seen.response_ids:
-        return "it gave up at HTTP 429, although it was told when to come back"
+        return "it gave up at HTTP 429, although the server said when to retry"
     if seen.left_early:
         return "it went away before the stream had ended"
     if seen.held_to_the_end:
         return "it kept the connection open after [DONE]"
     if not seen.replies:
-        return "it did not go on: it never said what it understood"
+        return "it did not continue: it never sent what it understood"
     if play.calls:
         return _calls(play, seen)
     found = _input(seen.replies[-1].json)

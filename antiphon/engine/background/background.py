@@ -117,7 +117,7 @@ class Background:
             if response.attempt == 0 or self._engine.config.background.on_death == "continue":
                 found = await restored(self._engine, response)
         except UnreadableJob as error:
-            log.error("background response %s cannot be gone on with: %s", response.id, error)
+            log.error("background response %s cannot continue: %s", response.id, error)
             refusal = UNREADABLE_JOB
         except SpecError as error:
             refusal = error.payload
@@ -129,7 +129,7 @@ class Background:
         if response.cancel_requested:
             job.stop(Composer.cancel)
         if response.attempt:
-            log.warning("background response %s goes on here, attempt %d", job.id, response.attempt + 1)
+            log.warning("background response %s continues here, attempt %d", job.id, response.attempt + 1)
         self._spawn_job(job)
         return job
 

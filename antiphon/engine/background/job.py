@@ -199,7 +199,9 @@ class BackgroundJob:
                     break
         except Lost:
             self.is_lost = True
-            log.info("background response %s is no longer ours; its work is dropped", self.id)
+            log.info(
+                "another process has taken background response %s over; its work here is dropped", self.id
+            )
         finally:
             self.ended.set()
             self._wake_waiting()
@@ -321,7 +323,7 @@ class BackgroundJob:
                 )
                 ours = await store.update(change)
         except StoreConflict as error:
-            log.error("background response %s cannot be written here any more: %s", self.id, error)
+            log.error("background response %s can no longer be written here: %s", self.id, error)
             raise Lost from error
         except StoreError as error:
             # A store that is away says so itself, once for all who wait for it.

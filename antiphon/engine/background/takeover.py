@@ -41,8 +41,8 @@ RESTARTED = ErrorPayload(
 )
 UNREADABLE_JOB = ErrorPayload(
     "server_error",
-    "what is stored of this request could not be opened by the gateway that was to work on it: it has other "
-    "sealing keys, or another version; send the request again",
+    "the gateway that took this request over could not open its stored data: it has other sealing keys, or "
+    "another version; send the request again",
     code="unreadable_job",
 )
 MOST_ATTEMPTS = 5
@@ -114,7 +114,7 @@ async def rejoin_run(engine: Engine, response: StoredResponse) -> RunState:
             record = JobRecord.opened(sealed, engine.seal, response.tenant, response.id)
             context, spent = record.context(response.tenant, response.dialect), record.spent
         except UnreadableJob as error:
-            log.warning("what background response %s has taken is not known: %s", response.id, error)
+            log.warning("the usage of background response %s is unknown: %s", response.id, error)
     run = engine.new_run(context)
     run.id, run.model, run.is_background = response.id, response.model, True
     await run.rejoin(spent)
@@ -181,8 +181,8 @@ def _go_on(
 def _receipt(before: Unfinished | None, attempt: int) -> Receipt:
     reason = f"the process that worked on it stopped; attempt {attempt + 1} "
     if before is None or not (before.place or before.items):
-        return Receipt("output", CONTINUED, f"{reason}goes on with the response", TAKEOVER)
+        return Receipt("output", CONTINUED, f"{reason}continues the response", TAKEOVER)
     if not before.text:
-        return Receipt("output", CONTINUED, f"{reason}goes on after the items that are finished", TAKEOVER)
-    place = f"goes on with this text at character {before.offset:,}"
+        return Receipt("output", CONTINUED, f"{reason}continues after the finished items", TAKEOVER)
+    place = f"continues this text at character {before.offset:,}"
     return Receipt(before.place, CONTINUED, f"{reason}{place}", TAKEOVER)

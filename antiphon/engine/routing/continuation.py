@@ -42,7 +42,7 @@ _GO_ON_AFTER = (
 )
 UNFINISHED = ErrorPayload(
     "server_error",
-    "the gateway stopped in the middle of something that cannot be gone on with, such as a call, a refusal "
+    "the gateway stopped in the middle of something that cannot be continued, such as a call, a refusal "
     "or a text with a format; send the request again",
     code="cannot_continue",
 )

@@ -204,7 +204,7 @@ class TargetRouter(Struct, eq=False):
         grant, turn, sink = attempt.grant, attempt.turn, attempt.sink
         how = Continuation.on(provider, mine, before)
         if self._continuations == MOST_CONTINUATIONS:
-            reason = f"the answer broke off after {MOST_CONTINUATIONS} targets had gone on with it"
+            reason = f"the answer broke off after {MOST_CONTINUATIONS}targets had continued it"
             turn.receipt(ROUTER, "output", reason, TRUNCATED)
             self._tell(turn)
             how.end(sink)
@@ -222,7 +222,7 @@ class TargetRouter(Struct, eq=False):
         self._response.retarget(grant.target, provider, mine)
         response.model = spoke
         if before.place:
-            reason = f"{grant.target} goes on with this text at character {before.offset:,}"
+            reason = f"{grant.target} continues this text at character {before.offset:,}"
             turn.receipts.append(Receipt(before.place, CONTINUED, reason, ROUTER))
 
         def begins() -> None:
@@ -294,7 +294,7 @@ class TargetRouter(Struct, eq=False):
         )
         self._attempts[-1] = replace(last, usage=usage)
         if before.is_estimated:
-            reason = f"{last.target} broke off before it had counted its words: taken as {said:,} tokens"
+            reason = f"{last.target} broke off before it counted its tokens: estimated as {said:,} tokens"
             attempt.turn.receipts.append(Receipt("usage", ESTIMATED, reason, ROUTER))
 
     def shows(self, item_type: str) -> str | None:
@@ -351,5 +351,5 @@ class TargetRouter(Struct, eq=False):
         if not moved.tokens:
             return ""
         price = self._route.price_of_moving(moved, Target.of(last.target))
-        told = f"; {moved.tokens:,} tokens that {held.target} had in its cache are read anew"
+        told = f"; {moved.tokens:,} tokens that {held.target} had in its cache are read again"
         return told if price is None else f"{told}, for ${price:.6f}"

@@ -153,7 +153,7 @@ class RouteInUse:
     def check_hint(self, hint: RouteHint | None, targets: Sequence[Target]) -> None:
         """Refuse a request that leaves none of these targets to be asked."""
         if hint is not None and all(target.provider in hint.without for target in targets):
-            message = f"no target of {self.route.name!r} is left to be asked"
+            message = f"no target of {self.route.name!r} is left to ask"
             raise SpecError(invalid_param("antiphon:route.without", message))
 
     def decide(self, turn: Turn, usable: UsableRoute) -> RoutingDecision:

@@ -17,7 +17,7 @@ MOST = 4000
 """An overlap of more characters than this is looked for as the whole of the old text alone."""
 _ANCHOR = 60
 _TOO_MUCH = (
-    f"where the answer was to go on, more than {MOST_HELD:,} bytes repeat what was said, or are blank, "
+    f"where the answer should continue, more than {MOST_HELD:,} bytes repeat earlier text, or are blank, "
     "so its end is missing"
 )
 

@@ -173,7 +173,8 @@ class MessagesBuilder:
         self._place_system()
         if not self.messages:
             self._receipt(
-                "input", f"a conversation begins with the user here, who was made to say {_OPENING!r}"
+                "input",
+                f"a conversation must begin with the user, so the gateway added {_OPENING!r}",
             )
             self._add_user(text_block(_OPENING))
         if self.messages[-1]["role"] == "assistant":
@@ -253,7 +254,7 @@ class MessagesBuilder:
                 self.container = kept
             return []
         if kind not in THINKING:
-            why = "only thinking that this provider gave away with a proof can be sent back"
+            why = "only thinking that this provider has signed can be sent back"
             self._receipt("input.reasoning", why, SUPPRESSED)
             return []
         if not self._thoughts:

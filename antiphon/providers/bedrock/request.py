@@ -101,7 +101,7 @@ class _Conversation:
         if not self.messages:
             raise unsupported(self._provider, "input", "there must be a message with some words in it")
         if self.messages[0]["role"] != "user":
-            reason = "a conversation must begin with the user here, so a few words are put before it"
+            reason = "a conversation must begin with the user here, so the gateway added a message before it"
             self._turn.receipt(self._provider, "input", reason, ADDED)
             self.messages.insert(0, {"role": "user", "content": [{"text": _BEGINNING}]})
 

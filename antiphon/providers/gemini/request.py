@@ -179,7 +179,7 @@ def _format(turn: Turn, provider: str, names: ToolNames, contents: "_Contents") 
         return {}
     schema = wanted.schema if isinstance(wanted, JsonSchemaFormat) else None
     if names.functions and generation(turn.model) < 3:
-        why = "this model has no JSON output beside functions, so it is only told what to write"
+        why = "this model has no JSON output beside functions, so the prompt asks for it"
         turn.receipt(provider, "text.format", why, REWRITTEN)
         told = f"a JSON object that fits this JSON schema:\n{encode(schema).decode()}" if schema else "JSON"
         contents.system.append(f"When you answer, and call no function, write nothing but {told}")

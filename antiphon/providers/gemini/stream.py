@@ -237,7 +237,7 @@ class GeminiStream(LineParser):
         if call.partial_args or call.will_continue or (self._in_pieces and not call.name):
             self._in_pieces = bool(call.will_continue)
             self._note(
-                "output", "a call whose arguments come bit by bit, which nobody asked for, is not passed on"
+                "output", "a call with partial arguments, which the request did not ask for, is not passed on"
             )
             return
         self._end_text()

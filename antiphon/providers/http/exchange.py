@@ -251,7 +251,7 @@ class UpstreamExchange(Struct, eq=False):
         if self._waiting and self._connection is not None:
             since = max(self._waiting, self._connection.heard)
         if now >= since + idle:
-            return self._expire("the answer did not go on", idle)
+            return self._expire("the answer stopped arriving", idle)
         whole, empty = limits.whole or inf, self.empty_since or now
         if now >= empty + whole:
             return self._expire("the answer was empty", whole)

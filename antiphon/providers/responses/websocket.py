@@ -157,7 +157,7 @@ class Sockets:
             if when == deadline:
                 total = self._timeouts.total
                 raise errors.timed_out(self._provider, "the answer did not end", total) from None
-            raise errors.timed_out(self._provider, "the answer did not go on", idle) from None
+            raise errors.timed_out(self._provider, "the answer stopped arriving", idle) from None
         except ConnectionClosed:
             raise errors.closed(self._provider, "in the middle of the answer") from None
 

@@ -60,7 +60,7 @@ _HEADERS = [
     ),
     (
         "X-Antiphon-Route",
-        "`complexity=simple, speed=fast, without=groq`: what the task needs, and who is not to be asked.",
+        "`complexity=simple, speed=fast, without=groq`: what the task needs, and which providers to exclude.",
         {
             "type": "object",
             "properties": {
@@ -118,13 +118,13 @@ PARAMETERS = {
     "max_output_tokens": "At least 16. Reaching it ends the response as `incomplete`.",
     "temperature": "Sampling temperature, if the provider takes one.",
     "top_p": "Nucleus sampling, if the provider takes it.",
-    "presence_penalty": "Above 0, words that were said are said less again; if the provider takes it.",
-    "frequency_penalty": "The same, in proportion to how often a word was said; if the provider takes it.",
+    "presence_penalty": "Above 0, the model repeats words less; if the provider takes it.",
+    "frequency_penalty": "The same, in proportion to how often a word occurred; if the provider takes it.",
     "top_logprobs": "0 to 20 alternatives for each token, where the provider gives them.",
     "truncation": "`auto` leaves out the oldest items of an input that does not fit; else that is an error.",
     "metadata": "Up to 16 pairs, kept with the response.",
     "service_tier": "Which of the provider's tiers is to answer, where it has some.",
-    "safety_identifier": "Who the end user is, for providers that want to know.",
+    "safety_identifier": "An id of the end user, for providers that take one.",
     "prompt_cache_key": "Helps providers to find a cached prompt.",
     "store": "`false`: nothing is written, and the response cannot be read or continued over HTTP.",
     "background": "Answer at once and work on without the caller. Needs `store`.",
@@ -317,7 +317,7 @@ def _open(union: _Schema) -> None:
 
 def _other(known: Sequence[str] = ()) -> _Schema:
     kind = {"type": "string", "minLength": 1} | ({"not": {"enum": known}} if known else {})
-    about = "Of another type: carried, and repeated as it came."
+    about = "Of another type: carried and repeated unchanged."
     return {"description": about, "type": "object", "required": ["type"], "properties": {"type": kind}}
 
 

@@ -49,7 +49,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self._fail(error.payload.message)
 
     def _give_up(self) -> None:
-        self._fail("hardly anything of the message came, and others need the room")
+        self._fail("hardly any of the message arrived, and other requests need the room")
 
     def _fail(self, message: str) -> None:
         if not self.close_sent:

@@ -155,7 +155,7 @@ ENDPOINTS = (
         "chatWithHashbrown",
         "Chat with Hashbrown's client",
         "The answer is a stream of frames: four bytes with the length, then a JSON object. With a `threadId` "
-        "the thread continues from the store; `load-thread` reads it. What goes wrong is a frame, the last.",
+        "the thread continues from the store; `load-thread` reads it. An error is the last frame.",
         body=HashbrownBody,
         answer="application/octet-stream",
         query=queries(HashbrownOptions),

@@ -152,7 +152,7 @@ ENDPOINTS = (
         "GET /api/hello",
         healthz,
         "hello",
-        "Check liveness, for clients that ask here",
+        "Check liveness, for clients that use this path",
         answer=Health,
         open=True,
     ),

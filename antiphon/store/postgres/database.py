@@ -238,7 +238,7 @@ class Database:
             async with self._pool.connection(timeout=left) as db:
                 if self._is_gone:
                     self._is_gone = False
-                    log.warning("PostgreSQL at %s is there again", self.where)
+                    log.warning("PostgreSQL at %s answers again", self.where)
                 yield db
             self.answered = _now()
         except PoolTimeout:

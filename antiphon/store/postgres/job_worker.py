@@ -77,7 +77,7 @@ class DeadWorkerSearch:
         dead = stalled | (gone & self._suspects)
         self._suspects = gone
         if dead and (count := await self._database.write(lambda db: self._jobs.replace_all(db, dead))):
-            log.warning("%d background responses go on elsewhere: their worker is gone", count)
+            log.warning("other workers continue %d background responses whose worker is gone", count)
 
 
 class JobWorker:

@@ -189,7 +189,7 @@ async def _check_target(db: Connection, here: bytes) -> None:
                 )
     found = await one(db, "SELECT last FROM antiphon_copy WHERE name = 'source'")
     if found is not None and found[0] != here:
-        raise StoreError("A copy of another folder was begun in this database. Go on with that one.")
+        raise StoreError("A copy of another folder was begun in this database. Continue that one.")
     await execute(db, WRITE_PROGRESS, ("source", here, False))
 
 

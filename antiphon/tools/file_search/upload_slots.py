@@ -53,7 +53,9 @@ class UploadSlots:
         except TimeoutError:
             if slot is None or not slot.is_evicted:
                 raise
-            message = f"nothing of the file came for {STALLED:g} seconds, and others wait; send it again"
+            message = (
+                f"nothing of the file arrived for {STALLED:g} seconds, and other uploads wait; send it again"
+            )
             raise SpecError(ErrorPayload("too_many_requests", message, code=TOO_MANY), 429) from None
         finally:
             if slot in self._taken:

@@ -29,7 +29,7 @@ def objection(format: dict[str, Any], text: str) -> str | None:
     if syntax == "regex":
         return _expression(definition, text)
     if syntax != "lark":
-        return f"{UNCHECKED}nobody here knows the syntax {syntax!r}"
+        return f"{UNCHECKED}unknown syntax {syntax!r}"
     try:
         parser = _parser(definition)
     except (LarkError, ValueError, re.error) as error:

@@ -173,7 +173,7 @@ def test_claude_code_gets_its_window_and_no_key(run: Run, place: Path, gateway: 
 def test_codex_is_told_of_a_window_that_nobody_knows(run: Run, place: Path) -> None:
     """Codex never shortens its history then, and nothing was said."""
     out = run("setup", "codex", "--model", "other").out
-    assert "nobody knows the window of other, so Codex never shortens its history by itself" in out
+    assert "the window of other is unknown, so Codex never shortens its history by itself" in out
     assert '\n    [catalogue."demo/two"]\n    context_window = 131072' in out
     assert "nobody knows" not in run("setup", "codex").out
 
@@ -424,7 +424,7 @@ def test_without_a_gateway(run: Run, place: Path, monkeypatch: pytest.MonkeyPatc
     assert "start it with `antiphon serve`" in result.err
     result = run("setup", "codex", "--model", "some/model")
     assert result.code == 0
-    assert "the context window of the model is not known" in result.err
+    assert "the context window of the model is unknown" in result.err
     assert run("setup", "codex", "--url", "nonsense").code == 2
 
 

@@ -130,7 +130,7 @@ async def test_a_log_that_has_more_than_is_known_ends_the_work_and_the_response(
     assert [json.loads(line)["sequence_number"] for line in lines] == list(range(len(lines)))
     assert b"onetwo" in found.body
     await background.finished()
-    assert caplog.text.count("cannot be written here any more: An event numbered") == 1
+    assert caplog.text.count("can no longer be written here: An event numbered") == 1
 
 
 async def test_work_that_breaks_ends_its_response_once_the_store_is_back(

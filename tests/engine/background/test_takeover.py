@@ -375,7 +375,7 @@ async def test_a_receipt_tells_what_was_taken_over(workshop: Workshop) -> None:
     assert not isinstance(response.receipts, UnsetType)
     told = [receipt for receipt in response.receipts if receipt.action == "continued"]
     assert [receipt.param for receipt in told] == ["output[0].content[0]"]
-    assert "attempt 2 goes on with this text at character 12" in told[0].reason
+    assert "attempt 2 continues this text at character 12" in told[0].reason
 
 
 async def test_one_that_is_taken_over_again_and_again_fails(workshop: Workshop) -> None:

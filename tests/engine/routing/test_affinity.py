@@ -84,7 +84,7 @@ async def test_the_receipt_says_what_a_move_costs(store: SqliteStore) -> None:
     run, _ = await world.stream(prompt_cache_key="k")
     assert run.response.model == "b/m"
     reason = route_of(run).reason
-    assert reason.endswith("; 1,000 tokens that a/m had in its cache are read anew, for $0.001500")
+    assert reason.endswith("; 1,000 tokens that a/m had in its cache are read again, for $0.001500")
 
 
 async def test_a_move_costs_no_more_than_the_prompt_that_moved(store: SqliteStore) -> None:
@@ -94,7 +94,7 @@ async def test_a_move_costs_no_more_than_the_prompt_that_moved(store: SqliteStor
         world = World(store, Scenes("a", FINE, FAILS), Scenes("b", answer))
         await world.stream(prompt_cache_key="k")
         run, _ = await world.stream(prompt_cache_key="k", input="twenty characters...")
-        assert route_of(run).reason.endswith(f"; {tokens} tokens that a/m had in its cache are read anew")
+        assert route_of(run).reason.endswith(f"; {tokens} tokens that a/m had in its cache are read again")
 
 
 async def test_a_move_that_costs_nothing_is_not_told(store: SqliteStore) -> None:
@@ -196,4 +196,4 @@ async def test_a_prompt_cache_is_not_believed_for_ever_after_a_restart(store: Sq
         anew.now += later
         then, _ = await anew.stream(previous_response_id=first.response.id)
         assert outcomes(then)[0] == ("a/m", "timeout")
-        assert ("in its cache are read anew" in route_of(then).reason) == is_told
+        assert ("in its cache are read again" in route_of(then).reason) == is_told

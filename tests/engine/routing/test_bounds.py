@@ -43,7 +43,7 @@ def test_a_seam_holds_no_more_than_a_mebibyte_and_reads_it_once(size: int, is_bl
         for number, piece in enumerate(pieces):  # noqa: B007
             assert seam.feed(piece) == ""
 
-    with pytest.raises(AnswerTooLong, match="repeat what was said, or are blank"):
+    with pytest.raises(AnswerTooLong, match="repeat earlier text, or are blank"):
         feed()
     assert MOST_HELD < (number + 1) * size <= MOST_HELD + size
     assert process_time() - began < 10  # coarse: to look at all again for each piece takes minutes
@@ -62,7 +62,7 @@ async def test_a_target_that_adds_nothing_for_ever_ends_the_response(store: Sqli
     assert run.response.incomplete_details.reason == "max_output_tokens"
     assert run.response.output_text == before
     [cut] = [one for one in run.turn.receipts if one.action == "truncated"]
-    assert "repeat what was said, or are blank" in cut.reason
+    assert "repeat earlier text, or are blank" in cut.reason
 
 
 async def test_three_targets_go_on_with_an_answer_and_no_more(store: SqliteStore) -> None:
@@ -72,7 +72,7 @@ async def test_three_targets_go_on_with_an_answer_and_no_more(store: SqliteStore
     assert run.response.status == "incomplete"
     assert run.response.output_text == "a says this. b says this. c says this. d says this. "
     [cut] = [one for one in run.turn.receipts if one.action == "truncated"]
-    assert cut.reason == "the answer broke off after 3 targets had gone on with it"
+    assert cut.reason == "the answer broke off after 3targets had continued it"
 
 
 NOTE = AnnotationDelta(UrlCitation(url="https://e.org/" + "x" * 900, title="t", start_index=0, end_index=0))

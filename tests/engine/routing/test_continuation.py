@@ -70,7 +70,7 @@ async def test_the_next_target_is_given_the_text_so_far_and_asked_to_go_on(store
     assert task.get_text().endswith("\nThe quick brown fox")
     (seam,) = seams(run.turn.receipts)
     assert seam.param == "output[0].content[0]"
-    assert seam.reason == "b/m goes on with this text at character 20"
+    assert seam.reason == "b/m continues this text at character 20"
     assert outcomes(run) == [("a/m", "connection"), ("b/m", "answered")]
     assert run.response.model == "b/m"
 
@@ -263,7 +263,7 @@ async def test_the_place_of_a_seam_is_within_its_part(store: SqliteStore) -> Non
     run, _ = await World(store, a, b, on_cut="continue").stream()
     (seam,) = seams(run.turn.receipts)
     assert seam.param == "output[0].content[1]"
-    assert seam.reason == "b/m goes on with this text at character 9"
+    assert seam.reason == "b/m continues this text at character 9"
     part = text_part(run, 1)
     assert part.text == "Nine chars end"
     assert part.annotations == [UrlCitation("http://x", "x", 10, 13)]

@@ -42,7 +42,7 @@ async def test_usage_and_the_budget_are_those_of_one_answer(store: SqliteStore) 
     assert attempts[0].usage == Usage.of(0, 100)
     assert attempts[1].usage == Usage.of(500, 10, cached=450)
     (estimate,) = [receipt for receipt in run.turn.receipts if receipt.action == "estimated"]
-    assert estimate.reason == "a/m broke off before it had counted its words: taken as 100 tokens"
+    assert estimate.reason == "a/m broke off before it counted its tokens: estimated as 100 tokens"
 
 
 async def test_what_is_sent_again_is_taken_from_the_usage_once(store: SqliteStore) -> None:

@@ -116,7 +116,7 @@ async def test_an_answer_that_does_not_go_on(http: UpstreamClient) -> None:
         assert await error(post(http, upstream, timeouts=limits)) == (
             504,
             "timeout",
-            "up: the answer did not go on within 0.05 s",
+            "up: the answer stopped arriving within 0.05 s",
         )
         await asyncio.wait_for(upstream.gone.wait(), SOON)
 

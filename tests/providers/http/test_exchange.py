@@ -180,7 +180,7 @@ async def followed(http: UpstreamClient, idle: float) -> list[float]:
     pieces = [piece for gate in gates for piece in (gate, b"x")]
     says = FakeChat().says(Wire([*pieces, Step.HANG]))
     async with says as upstream, post(http, upstream, timeouts=limits) as response:
-        with pytest.raises(UpstreamError, match="did not go on"):
+        with pytest.raises(UpstreamError, match="stopped arriving"):
             async with asyncio.timeout(SOON + 4 * idle):
                 await response.follow(follower)
     return times
