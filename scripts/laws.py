@@ -24,7 +24,7 @@ COMPOSING = {"antiphon.stream.composer", "antiphon.stream.open_items"}
 """They make events, and keep a state."""
 KEEPING_STATE = COMPOSING | {"antiphon.stream.plain_answer", "antiphon.stream.resume_state"}
 READING = {
-    "antiphon.spec.tolerant_reader",
+    "antiphon.spec.tolerant_decoder",
     "antiphon.stream.reader",
     "antiphon.stream.event_targets",
     "antiphon.stream.partial_items",

@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.decode import decode_body, split_body
-from antiphon.spec.json_size import is_deep
 from antiphon.spec.limits import LARGE, MAX_DEPTH, MAX_SETTINGS
-from antiphon.spec.struct_reader import Reading
+from antiphon.spec.long_json import is_deep
+from antiphon.spec.strict_decoder import StrictDecoder
 
 T = TypeVar("T", bound=Struct)
 
@@ -38,5 +38,5 @@ def decode_messages_body(
             pass  # it has unknown fields, or something is wrong
     read: T = decode_body(decoder.type, body, max_bytes=max_bytes)
     if len(body) > MAX_SETTINGS:
-        Reading().check_settings(split_body(body, max_bytes=max_bytes), "messages")
+        StrictDecoder().check_settings(split_body(body, max_bytes=max_bytes), "messages")
     return read

@@ -25,9 +25,8 @@ from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText,
 from antiphon.spec.decode import decode_request, decode_response
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.events import AnyEvent
-from antiphon.spec.initial_response import new_response
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning, type_of
-from antiphon.spec.request import SAMPLING, Request
+from antiphon.spec.request import SAMPLING, Request, new_response
 from antiphon.spec.response import Response
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, Failure

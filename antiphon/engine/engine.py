@@ -34,9 +34,8 @@ from antiphon.providers.base import SUPPRESSED, TRUNCATED, Capabilities, Provide
 from antiphon.providers.discovery import advice_on
 from antiphon.spec.codec import extras
 from antiphon.spec.errors import MODEL_UNAVAILABLE, ErrorPayload, SpecError
-from antiphon.spec.initial_response import new_response
 from antiphon.spec.items import Item
-from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
+from antiphon.spec.request import CompactRequest, Request, WebSocketCreate, new_response
 from antiphon.spec.response import Response
 from antiphon.spec.routing import RoutingDecision, hint_of
 from antiphon.store.base import Append, Context, Joining, NewResponse

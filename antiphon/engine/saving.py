@@ -10,7 +10,7 @@ from antiphon.engine.context import Memory
 from antiphon.engine.run import Run, Save
 from antiphon.spec.codec import encode
 from antiphon.spec.items import Item
-from antiphon.spec.long_values import encode_each, encode_long
+from antiphon.spec.long_json import encode_each, encode_long
 from antiphon.spec.response import Response
 from antiphon.store.base import Context, NewResponse
 from antiphon.store.base import StoredItem as StoredItem

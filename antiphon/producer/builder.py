@@ -24,11 +24,9 @@ from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.events import AnyEvent
-from antiphon.spec.extensions import is_valid_extension_type
-from antiphon.spec.initial_response import new_response
-from antiphon.spec.items import FunctionCallOutput, Phase
+from antiphon.spec.items import FunctionCallOutput, Phase, is_valid_extension_type
 from antiphon.spec.limits import MAX_CALL_ID
-from antiphon.spec.request import Request
+from antiphon.spec.request import Request, new_response
 from antiphon.spec.response import DROPPED, ESTIMATED, Receipt, Response, Usage
 from antiphon.stream import deltas as d
 from antiphon.stream import lifecycle, sse

@@ -20,7 +20,7 @@ from antiphon.producer.thread_items import (
 from antiphon.spec import ids
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.errors import ErrorPayload, model_error, server_error
-from antiphon.spec.extensions import is_valid_extension_type
+from antiphon.spec.items import is_valid_extension_type
 from antiphon.spec.response import Usage
 from antiphon.stream import deltas as d
 

@@ -11,8 +11,7 @@ import msgspec
 
 from antiphon.spec import ids
 from antiphon.spec.codec import Opaque
-from antiphon.spec.extensions import vendor_item
-from antiphon.spec.items import FunctionCallOutput
+from antiphon.spec.items import FunctionCallOutput, vendor_item
 from antiphon.spec.limits import MAX_CALL_ID
 from antiphon.stream.deltas import AnyDelta, CallDelta, ItemDelta, ItemEnd, PartEnd, Words, WordsStart
 

@@ -11,7 +11,7 @@ from antiphon.providers.base import Sink, Turn, UpstreamError
 from antiphon.providers.http import UpstreamClient, UpstreamExchange
 from antiphon.spec.codec import encode
 from antiphon.spec.errors import ErrorPayload
-from antiphon.spec.long_values import encode_each, encode_pieces
+from antiphon.spec.long_json import encode_each, encode_pieces
 from antiphon.stream.deltas import AnyDelta, Failure
 from antiphon.wires.tools.names import ToolNames
 from antiphon.wires.worker_thread import in_worker_thread

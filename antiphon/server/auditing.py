@@ -16,8 +16,8 @@ import msgspec
 from antiphon.bridges.encoder import Encoder, ServerSentEvents
 from antiphon.engine.request_context import RequestContext
 from antiphon.server.api.objects import AuditReport, LastViolation
-from antiphon.spec.chance import chance
 from antiphon.spec.events import AnyEvent
+from antiphon.spec.random_numbers import random_numbers
 from antiphon.spec.tools import Tool
 from antiphon.stream.auditor import Auditor, Violation
 from antiphon.stream.dialects import OPEN_RESPONSES, solicited
@@ -86,7 +86,7 @@ class Audits:
         self._last_tenant = caller.tenant
 
     def _chooses(self) -> bool:
-        return bool(self._share) and chance.random() < self._share
+        return bool(self._share) and random_numbers.random() < self._share
 
     def _begun(self, caller: RequestContext, auditor: Auditor, decoder: Decoder | None = None) -> "Audit":
         self._streams += 1

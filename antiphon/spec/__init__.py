@@ -14,8 +14,7 @@ from antiphon.spec.decode import (
     decode_websocket_create,
 )
 from antiphon.spec.errors import ErrorPayload, SpecError
-from antiphon.spec.extensions import is_valid_extension_type
-from antiphon.spec.items import Item
+from antiphon.spec.items import Item, is_valid_extension_type
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate, encode_request
 from antiphon.spec.response import CompactResource, Response, Usage
 

@@ -20,7 +20,7 @@ from antiphon.spec.items import (
     Reasoning,
 )
 from antiphon.spec.limits import LARGE, MAX_IDENTIFIER, MAX_UNKNOWN_NAME
-from antiphon.spec.long_values import quoted
+from antiphon.spec.long_json import quote_json
 from antiphon.spec.request import ReasoningParam, Request
 from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import FunctionTool, FunctionToolChoice, JsonSchemaFormat
@@ -48,7 +48,7 @@ def string(fields: Fields, name: str) -> str | None:
     return json.decode(fields[name], type=str)
 
 
-def _nested(fields: Fields, name: str) -> Fields | None:
+def _decode_nested(fields: Fields, name: str) -> Fields | None:
     if name not in fields or first_byte(fields[name]) != BRACE:
         return None
     return json.decode(fields[name], type=dict[str, Raw])
@@ -68,7 +68,7 @@ def snake_case(fields: Fields, known: Container[str]) -> None:
 
 def _unwrap(fields: Fields, name: str, *keys: str) -> None:
     """An object where a string belongs: the string is under one of these keys."""
-    nested = _nested(fields, name) or {}
+    nested = _decode_nested(fields, name) or {}
     for key in keys:
         if key in nested:
             fields[name] = nested[key]
@@ -77,7 +77,7 @@ def _unwrap(fields: Fields, name: str, *keys: str) -> None:
 
 def _lift(fields: Fields, name: str) -> None:
     """What is one level down, under `name`, belongs here."""
-    nested = _nested(fields, name)
+    nested = _decode_nested(fields, name)
     if nested is not None:
         del fields[name]
         for key, value in nested.items():
@@ -94,7 +94,7 @@ def request(fields: Fields) -> None:
         fields["safety_identifier"] = fields.pop("user")
     if "response_format" in fields:
         wanted = fields.pop("response_format")
-        text = _nested(fields, "text") if fields.get("text", NULL) != NULL else {}
+        text = _decode_nested(fields, "text") if fields.get("text", NULL) != NULL else {}
         if text is not None and text.get("format", NULL) == NULL:
             fields["text"] = _raw({**text, "format": wanted})
 
@@ -134,7 +134,7 @@ def function_call(fields: Fields) -> None:
     """Arguments as an object, and the item's id where the call's should be."""
     status(fields)
     if "arguments" in fields and first_byte(fields["arguments"]) in (BRACE, BRACKET):
-        fields["arguments"] = quoted(fields["arguments"])
+        fields["arguments"] = quote_json(fields["arguments"])
     if fields.get("call_id", NULL) == NULL and "id" in fields:
         fields["call_id"] = fields["id"]
 
@@ -164,7 +164,7 @@ def part(fields: Fields, place: str) -> None:
         fields["type"] = Raw(b'"input_file"')
         _lift(fields, "file")
     if kind in ("image_url", "input_image"):
-        image = _nested(fields, "image_url") or {}
+        image = _decode_nested(fields, "image_url") or {}
         fields.setdefault("detail", image.get("detail", NULL))
         _unwrap(fields, "image_url", "url")
         if string(fields, "detail") == "original":

@@ -1,7 +1,7 @@
 """JSON encoding, and `Opaque`: objects of unknown types, kept byte for byte and read on demand.
 
-`Opaque` carries an item, a part, a tool or an event whose type is unknown. `grown` handles the smaller
-case, a known object with unknown fields: it derives a Struct that has those fields too, so that
+`Opaque` carries an item, a part, a tool or an event whose type is unknown. `extend_struct` handles the
+smaller case, a known object with unknown fields: it derives a Struct that has those fields too, so that
 decoding, `structs.replace` and encoding all keep them without any code.
 """
 
@@ -24,7 +24,7 @@ def first_byte(raw: bytes | Raw) -> int:
 
 
 UNREADABLE = (msgspec.MsgspecError, RecursionError, UnicodeError)
-"""What the decoder raises for JSON that others wrote: not JSON, of another shape, too deep, or not UTF-8."""
+"""What the decoder raises for foreign JSON: not JSON, of another shape, too deep, or not UTF-8."""
 
 
 class Opaque:
@@ -38,7 +38,7 @@ class Opaque:
         return msgspec.json.decode(self.raw, type=dict[str, Any])
 
     @cached_property
-    def _undecoded(self) -> dict[str, Raw]:
+    def _raw_fields(self) -> dict[str, Raw]:
         return msgspec.json.decode(self.raw, type=dict[str, Raw])
 
     @property
@@ -58,10 +58,10 @@ class Opaque:
         return self._text("call_id")
 
     def replace(self, **changes: Any) -> "Opaque":
-        return Opaque(encode(self._undecoded | changes))
+        return Opaque(encode(self._raw_fields | changes))
 
     def _text(self, name: str) -> str:
-        raw = self._undecoded.get(name, NULL)
+        raw = self._raw_fields.get(name, NULL)
         return msgspec.json.decode(raw, type=str) if first_byte(raw) == QUOTE else ""
 
     def __eq__(self, other: object) -> bool:
@@ -78,13 +78,13 @@ class Opaque:
         return cls(encode(fields))
 
 
-def _as_it_came(value: object) -> Raw:
+def _encode_opaque(value: object) -> Raw:
     if isinstance(value, Opaque):
         return Raw(value.raw)
     raise TypeError(f"{type(value).__name__} is not wire data")
 
 
-encoder = msgspec.json.Encoder(enc_hook=_as_it_came)
+encoder = msgspec.json.Encoder(enc_hook=_encode_opaque)
 encode = encoder.encode
 """The JSON of a value of the specification, in bytes."""
 
@@ -95,7 +95,7 @@ def to_builtins(value: object) -> Any:
 
 
 @lru_cache(maxsize=1024)
-def grown(cls: type[S], unknown: tuple[str, ...]) -> type[S]:
+def extend_struct(cls: type[S], unknown: tuple[str, ...]) -> type[S]:
     """`cls` with the fields `unknown` added as `extra_0`, `extra_1`…, each keeping its JSON untouched."""
     fields: list[tuple[str, Any, Any]] = [(f"extra_{n}", Raw | UnsetType, UNSET) for n in range(len(unknown))]
     rename = {f"extra_{n}": name for n, name in enumerate(unknown)}
@@ -134,7 +134,7 @@ def with_extras(value: S, more: Mapping[str, Any]) -> S:
     cls = type(value)
     known = {name: getattr(value, name) for name in cls.__struct_fields__}
     added = {f"extra_{n}": Raw(encode(one)) for n, one in enumerate(more.values())}
-    made: S = grown(cls, tuple(more))(**known, **added)
+    made: S = extend_struct(cls, tuple(more))(**known, **added)
     return made
 
 

@@ -16,11 +16,10 @@ from msgspec import Raw, Struct
 
 from antiphon.spec.aliases import Fields, string
 from antiphon.spec.codec import UNREADABLE
-from antiphon.spec.error_paths import came, complain, describe, join, too_deep, walk, wrong
+from antiphon.spec.error_paths import decode_error, describe, describe_raw, join, too_deep, walk, wrong
 from antiphon.spec.errors import SpecError, invalid_request
 from antiphon.spec.events import EVENTS, AnyEvent, ErrorEvent, Event, LifecycleEvent
 from antiphon.spec.items import Item, Message
-from antiphon.spec.json_size import is_deep, is_name, outline
 from antiphon.spec.limits import (
     LARGE,
     MAX_BODY,
@@ -30,10 +29,11 @@ from antiphon.spec.limits import (
     MAX_OUTSIDE,
     MAX_VALUES,
 )
+from antiphon.spec.long_json import is_deep, is_name, outline
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import CompactResource, Response
-from antiphon.spec.struct_reader import Reading, is_settled
-from antiphon.spec.tolerant_reader import LenientReading, TolerantReading
+from antiphon.spec.strict_decoder import StrictDecoder, is_settled
+from antiphon.spec.tolerant_decoder import LenientDecoder, TolerantDecoder
 
 S = TypeVar("S", bound=Struct)
 
@@ -57,7 +57,7 @@ def decode_request(body: bytes, *, max_bytes: int = MAX_BODY, skipped: list[str]
     With `skipped`, texts among the items of the input are passed over, and listed there by their places.
     """
     if len(body) > LARGE or len(body) > max_bytes:
-        return _reading(skipped).struct(Request, _checked(body, max_bytes), "")
+        return _decoder(skipped).struct(Request, _check_body(body, max_bytes), "")
     # Of a body that cannot be too large, msgspec alone finds whatever would be refused.
     try:
         try:
@@ -70,21 +70,21 @@ def decode_request(body: bytes, *, max_bytes: int = MAX_BODY, skipped: list[str]
             return request
     except UNREADABLE:
         pass  # it says something in other words, or something wrong
-    return _reading(skipped).struct(Request, _checked(body, max_bytes), "")
+    return _decoder(skipped).struct(Request, _check_body(body, max_bytes), "")
 
 
 def decode_websocket_create(
     body: bytes, *, max_bytes: int = MAX_BODY, skipped: list[str] | None = None
 ) -> WebSocketCreate:
     """A WebSocket message; what only makes sense over HTTP is ignored, because clients do send it."""
-    reading = _reading(skipped)
-    fields = reading.split(_checked(body, max_bytes), "")
+    decoder = _decoder(skipped)
+    fields = decoder.split(_check_body(body, max_bytes), "")
     if string(fields, "type") != "response.create":
-        what = came(fields["type"]) if "type" in fields else "nothing"
+        what = describe_raw(fields["type"]) if "type" in fields else "nothing"
         raise wrong("type", f"expected 'response.create', got {what}")
     for name in ("stream", "stream_options", "background"):
         fields.pop(name, None)
-    return reading.fields(WebSocketCreate, fields, "")
+    return decoder.fields(WebSocketCreate, fields, "")
 
 
 def decode_compact_request(body: bytes, *, max_bytes: int = MAX_BODY) -> CompactRequest:
@@ -94,43 +94,43 @@ def decode_compact_request(body: bytes, *, max_bytes: int = MAX_BODY) -> Compact
 
 def decode_body(shape: type[S], body: bytes, *, max_bytes: int = MAX_BODY) -> S:
     """Any other body, read with the same care."""
-    return Reading().struct(shape, _checked(body, max_bytes), "")
+    return StrictDecoder().struct(shape, _check_body(body, max_bytes), "")
 
 
 def split_body(body: bytes, *, max_bytes: int = MAX_BODY) -> Fields:
     """The fields of a body in other words than the specification's, as they came."""
-    return Reading().split(_checked(body, max_bytes), "")
+    return StrictDecoder().split(_check_body(body, max_bytes), "")
 
 
 def decode_item(raw: bytes, *, path: str = "", strict: bool = False) -> Item:
     """One item. With `strict`, a duplicate key is an error; otherwise the last one counts."""
-    _checked(raw, MAX_BODY)
+    _check_body(raw, MAX_BODY)
     if strict:
         _refuse_duplicates(raw, path)
-    return Reading().item(Raw(raw), path)
+    return StrictDecoder().item(Raw(raw), path)
 
 
 def decode_items(raw: bytes, *, path: str = "input") -> list[Item]:
-    return Reading().items(Raw(_checked(raw, MAX_BODY)), path)
+    return StrictDecoder().items(Raw(_check_body(raw, MAX_BODY)), path)
 
 
 def decode_stored_items(raw: bytes) -> list[Item]:
     """Items that this package wrote itself: no second look at what was checked when it came in."""
-    return TolerantReading(max_shapes=sys.maxsize).items(Raw(raw), "input")
+    return TolerantDecoder(max_shapes=sys.maxsize).items(Raw(raw), "input")
 
 
 def decode_response(raw: bytes | Raw, problems: list[str] | None = None) -> Response:
     """A response of any server; missing keys take their defaults, and only a non-object is an error."""
-    return TolerantReading(problems).struct(Response, _utf8(raw), "")
+    return TolerantDecoder(problems).struct(Response, _utf8(raw), "")
 
 
 def decode_compact_resource(raw: bytes | Raw, problems: list[str] | None = None) -> CompactResource:
-    return TolerantReading(problems).struct(CompactResource, _utf8(raw), "")
+    return TolerantDecoder(problems).struct(CompactResource, _utf8(raw), "")
 
 
 def decode_output_item(raw: bytes | Raw, problems: list[str] | None = None) -> Item:
     """An item of any server's output; only a non-object is an error."""
-    return TolerantReading(problems).item(Raw(_utf8(raw)), "")
+    return TolerantDecoder(problems).item(Raw(_utf8(raw)), "")
 
 
 def decode_event(raw: bytes, problems: list[str] | None = None, *, event_type: str = "") -> AnyEvent:
@@ -138,19 +138,19 @@ def decode_event(raw: bytes, problems: list[str] | None = None, *, event_type: s
     with suppress(*UNREADABLE):
         event: Event = _plain_event(raw)
         return event
-    reading = TolerantReading(problems)
-    fields = reading.split(_utf8(raw), "")
+    decoder = TolerantDecoder(problems)
+    fields = decoder.split(_utf8(raw), "")
     kind = string(fields, "type") or event_type
     if kind in EVENTS:
-        return reading.fields(EVENTS[kind], fields, "")
-    return reading.other_event(kind, fields)
+        return decoder.fields(EVENTS[kind], fields, "")
+    return decoder.other_event(kind, fields)
 
 
-def _reading(skipped: list[str] | None) -> Reading:
-    return Reading() if skipped is None else LenientReading(skipped)
+def _decoder(skipped: list[str] | None) -> StrictDecoder:
+    return StrictDecoder() if skipped is None else LenientDecoder(skipped)
 
 
-def _checked(body: bytes, max_bytes: int) -> bytes:
+def _check_body(body: bytes, max_bytes: int) -> bytes:
     if len(body) > max_bytes:
         message = f"the body has {len(body):,} bytes; the limit is {max_bytes:,}"
         raise SpecError(invalid_request(message).with_code("body_too_large"), 413)
@@ -192,7 +192,7 @@ def _utf8(raw: bytes | Raw) -> bytes:
                 decoder.decode(view[start : start + 65536])
             decoder.decode(b"", final=True)
         except UnicodeDecodeError as error:
-            raise complain(error, None, body, "") from None
+            raise decode_error(error, None, body, "") from None
     return body
 
 

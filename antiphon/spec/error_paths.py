@@ -14,7 +14,7 @@ from antiphon.spec import codec
 from antiphon.spec.codec import UNREADABLE, encode, first_byte
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param, invalid_request
 from antiphon.spec.limits import LARGE, MAX_DEPTH
-from antiphon.spec.long_values import NUMBER_TOO_LONG, readable_parts, text_pieces
+from antiphon.spec.long_json import NUMBER_TOO_LONG, readable_parts, text_pieces
 
 _STEP = re.compile(r"\[(?:\d+|\.\.\.)\]|\.[^.\[\]]+")
 _ENTRY = "[...]"
@@ -48,7 +48,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def wrong(param: str, message: str, code: str = "invalid_value") -> SpecError:
-    """One field, or with an empty `param` the whole body, is not as it should be."""
+    """The error for a wrong field, or with an empty `param` for a wrong body."""
     payload = invalid_param(param, message) if param else invalid_request(f"the body: {message}")
     return SpecError(payload.with_code(code))
 
@@ -67,13 +67,13 @@ def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def complain(error: Exception, type_: Any, raw: bytes | Raw, path: str, expected: str = "") -> SpecError:
-    """`raw`, which stands at `path`, could not be decoded as `type_`; `expected` describes what can."""
+def decode_error(error: Exception, type_: Any, raw: bytes | Raw, path: str, expected: str = "") -> SpecError:
+    """The error for `raw` at `path`, which is no `type_`; `expected` describes the type."""
     if isinstance(error, RecursionError):
         return too_deep(path)
     if not isinstance(error, msgspec.ValidationError):
-        return _half_pair(raw, path) or _malformed(error, raw, path)
-    what, steps = _taken_apart(str(error))
+        return _half_pair(raw, path) or _malformed_error(error, raw, path)
+    what, steps = _split_message(str(error))
     if _ENTRY in steps and (culprit := _entry(type_, raw, path)):
         return culprit
     steps = list(takewhile(lambda step: step != _ENTRY, steps))
@@ -81,12 +81,12 @@ def complain(error: Exception, type_: Any, raw: bytes | Raw, path: str, expected
     if found := _MISSING.match(what):
         return missing(param, found[1])
     is_inside = what in _TOO_BIG and first_byte(raw) in (codec.BRACE, codec.BRACKET)
-    got = "a value with a number out of range" if is_inside else came(raw, steps)
-    return wrong(param, f"expected {expected or _expected(what, _inner(type_, steps))}, got {got}")
+    got = "a value with a number out of range" if is_inside else describe_raw(raw, steps)
+    return wrong(param, f"expected {expected or _describe_expected(what, _inner(type_, steps))}, got {got}")
 
 
-def _taken_apart(message: str) -> tuple[str, list[str]]:
-    """What is wrong, and the way there: `.name`, `[0]`, and `[...]` for an entry of a mapping or its key."""
+def _split_message(message: str) -> tuple[str, list[str]]:
+    """Split msgspec's message into the mistake and the path: `.name`, `[0]`, and `[...]` for a mapping."""
     what, _, where = message.rpartition(" - at `")
     if not where.endswith("`") or not what:
         return message, []
@@ -109,7 +109,7 @@ def _member(type_: Any, step: str) -> Any:
     return next((one.type for one in structs.fields(type_) if f".{one.encode_name}" == step), None)
 
 
-def _malformed(error: Exception, raw: bytes | Raw, path: str) -> SpecError:
+def _malformed_error(error: Exception, raw: bytes | Raw, path: str) -> SpecError:
     if isinstance(error, UnicodeError):
         why, code = "not valid UTF-8", "invalid_utf8"
     else:
@@ -139,7 +139,7 @@ def _advice(raw: bytes | Raw, detail: str) -> str:
 
 
 def _half_pair(raw: bytes | Raw, path: str) -> SpecError | None:
-    """The string that is to blame, if JSON is malformed by nothing but half of a surrogate pair."""
+    """The error for the string with half of a surrogate pair, if nothing else makes the JSON malformed."""
     for text in readable_parts(raw):
         if _SURROGATE_ESCAPE.search(text) and (found := _half_pair_in(text, path)):
             return found
@@ -195,35 +195,35 @@ def _entry(type_: Any, raw: bytes | Raw, path: str) -> SpecError | None:
         try:
             msgspec.convert(name, key_type)
         except msgspec.ValidationError as error:
-            expected = _expected(str(error), key_type)
+            expected = _describe_expected(str(error), key_type)
             return wrong(path, f"expected each key to be {expected}, got {describe(name)}")
         try:
             msgspec.json.decode(value, type=value_type)
         except UNREADABLE as error:
-            return complain(error, value_type, value, join(path, name))
+            return decode_error(error, value_type, value, join(path, name))
     return None
 
 
-def came(raw: bytes | Raw, steps: Sequence[str] = ()) -> str:
-    """What stands at this place of this JSON, in a few words."""
+def describe_raw(raw: bytes | Raw, steps: Sequence[str] = ()) -> str:
+    """Describe in a few words what stands at this place of this JSON."""
     try:
         value = _long(raw) if len(raw) > LARGE else msgspec.json.decode(raw)
     except (*UNREADABLE, ValueError) as error:
         return _unreadable(error, raw)
     for n, step in enumerate(steps):
         if isinstance(value, Raw):
-            return came(value, steps[n:])
+            return describe_raw(value, steps[n:])
         try:
             value = value[step[1:]] if step.startswith(".") else value[int(step[1:-1])]
         except (LookupError, TypeError, ValueError):
             break
     if isinstance(value, Raw):
-        return came(value)
+        return describe_raw(value)
     return value if isinstance(value, str) and len(raw) > LARGE else describe(value)
 
 
 def _unreadable(error: Exception, raw: bytes | Raw) -> str:
-    """What stands there, of a value that cannot be decoded: its kind, or that a number in it is too large."""
+    """Describe a value that cannot be decoded: its kind, or that a number in it is too large."""
     text = bytes(memoryview(raw)[:41])
     if _NUMBER.fullmatch(text):
         return text.decode() if len(text) <= 40 else "a very long number"
@@ -245,14 +245,14 @@ def _long(raw: bytes | Raw) -> Any:
     raise ValueError("a long number")
 
 
-def _expected(what: str, type_: Any) -> str:
+def _describe_expected(what: str, type_: Any) -> str:
     if what.startswith("Invalid enum value") and (values := literals(type_)):
         return "one of " + ", ".join(map(repr, values))
     if found := _LIMITED.match(what):
-        return f"{_named(found[1])} of {_WORDS[found[2]]} {int(found[3]):,}"
+        return f"{_kind_name(found[1])} of {_WORDS[found[2]]} {int(found[3]):,}"
     if found := _SIZED.match(what):
         unit = "characters" if found[1] == "str" else "entries"
-        return f"{_named(found[1])} of {_WORDS[found[2]]} {int(found[3]):,} {unit}"
+        return f"{_kind_name(found[1])} of {_WORDS[found[2]]} {int(found[3]):,} {unit}"
     if found := _MATCHING.match(what):
         return f"a string that matches {found[1]}".replace(r"\\Z", "$")
     if what in _TOO_BIG:
@@ -260,10 +260,10 @@ def _expected(what: str, type_: Any) -> str:
     found = _TYPED.match(what)
     if found is None:
         return "another value"  # msgspec says it in words that we do not know
-    return " or ".join(map(_named, found[1].split("|")))
+    return " or ".join(map(_kind_name, found[1].split("|")))
 
 
-def _named(kind: str) -> str:
+def _kind_name(kind: str) -> str:
     return _NAMES.get(kind.strip(), kind.strip())
 
 
@@ -288,7 +288,7 @@ def alternatives(type_: Any) -> list[Any]:
 
 
 def describe(value: Any) -> str:
-    """What came, in a few words; never more than a glimpse of a long value."""
+    """Describe a value in a few words; of a long one only its length."""
     match value:
         case None:
             return "null"

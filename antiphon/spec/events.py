@@ -1,6 +1,6 @@
 """The 24 events of the specification, the two of custom tool calls, and a carrier for every other.
 
-An event is data. Its JSON bytes are made by `to_json` when somebody frames them; bridges read the fields.
+An event is data. `to_json` makes its bytes when an encoder frames it; bridges read the fields.
 """
 
 import re
@@ -281,7 +281,7 @@ _VENDOR_TYPE = re.compile(r"[\w.:-]+")
 
 
 def may_be_vendor_event(type: str) -> bool:
-    """Is this a type of event that somebody else may give a meaning to?"""
+    """May a vendor use this type for an event of its own?"""
     return type not in EVENTS and _VENDOR_TYPE.fullmatch(type) is not None
 
 

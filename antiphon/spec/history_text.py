@@ -1,6 +1,6 @@
 """Earlier calls and instructions as plain text, for servers that do not take them as items.
 
-A history of calls can be told as items, as text, as comments or not at all; the system prompt as
+The calls of a history can stand as items, as text, as comments or not at all; the system prompt as
 `instructions`, as a leading developer message, or as both.
 """
 
@@ -17,7 +17,7 @@ from antiphon.spec.items import (
 
 ToolHistory = Literal["native", "text", "comment", "drop"]
 _Words = Literal["text", "comment"]
-"""The two ways to tell a call in words; models imitate the first sooner than the second."""
+"""The two ways to write a call as words; models imitate the first sooner than the second."""
 SystemPrompt = Literal["instructions", "developer", "both"]
 
 _CALLS: dict[_Words, str] = {
@@ -41,8 +41,8 @@ def output_as_message(output: FunctionCallOutput | CustomToolCallOutput) -> Mess
     return Message(role="user", content=[InputText(begin), *output.output])
 
 
-def placed(prompt: str | None, where: SystemPrompt) -> tuple[str | None, list[Message]]:
-    """The instructions, and the messages that stand before all others."""
+def place_prompt(prompt: str | None, where: SystemPrompt) -> tuple[str | None, list[Message]]:
+    """Place the system prompt: return the instructions, and the messages that stand before all others."""
     if not prompt:
         return None, []
     leading = [] if where == "instructions" else [Message(role="developer", content=prompt)]

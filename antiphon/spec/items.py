@@ -4,8 +4,9 @@ One Struct serves both directions. Fields that the input side may leave out have
 out again on encoding; what every output item must carry, the Composer always fills in.
 """
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 from msgspec import Struct
@@ -263,3 +264,19 @@ def text_size(item: Item) -> int:
         case FunctionCallOutput() | CustomToolCallOutput():
             return len(text_of(item.output))
     return 0
+
+
+_EXTENSION = re.compile(r"[A-Za-z0-9_]+:[A-Za-z0-9_]+")
+
+
+def is_valid_extension_type(name: str) -> bool:
+    """Is this the type of a vendor's item or event: `slug:name`?"""
+    return _EXTENSION.fullmatch(name) is not None
+
+
+def vendor_item(slug: str, name: str, *, id: str, data: Any, status: str = "completed") -> Opaque:
+    """An item of type `slug:name` with its payload under `data`."""
+    kind = f"{slug}:{name}"
+    if not is_valid_extension_type(kind):
+        raise ValueError(f"{kind!r} is no extension type; expected `slug:name` of letters, digits and _")
+    return Opaque.make(type=kind, id=id, status=status, data=data)

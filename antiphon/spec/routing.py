@@ -1,4 +1,4 @@
-"""What a client may say about a task, so that a route can choose for it, and what was chosen."""
+"""The hint by which a client describes its task to a route, and the decision of the route."""
 
 from enum import StrEnum
 from typing import Any, Final

@@ -18,7 +18,7 @@ from antiphon.spec.request import CompactRequest, Request, TextParam
 from antiphon.spec.response import CompactResource, Response
 from antiphon.spec.tools import AllowedTools, TextOptions
 
-# Fields whose value may be of a type that we do not know, and the method of `Reading` that reads them.
+# Fields whose value may be of a type that we do not know, and the method of `StrictDecoder` that reads them.
 READERS: dict[type[Struct], dict[str, str]] = {
     Request: {"input": "input", "tools": "tools", "tool_choice": "tool_choice"},
     CompactRequest: {"input": "input"},

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from antiphon.spec.codec import Opaque, to_builtins
 from antiphon.spec.events import Event, OtherEvent
-from antiphon.spec.extensions import is_valid_extension_type
+from antiphon.spec.items import is_valid_extension_type
 from antiphon.stream import lifecycle as lc
 from antiphon.stream.aliases import BROKEN
 from antiphon.stream.audit_hosted import AuditedTools

@@ -13,7 +13,7 @@ from msgspec import Raw
 from antiphon.spec.codec import Opaque, extras
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Item, arguments_dict
-from antiphon.spec.tolerant_reader import TolerantReading
+from antiphon.spec.tolerant_decoder import TolerantDecoder
 from antiphon.spec.tools import CustomTool, FunctionTool, Tool
 
 CallKind = Literal["function", "custom", "tool_search", "local_shell"]
@@ -75,7 +75,7 @@ def tools_in(item: Opaque) -> list[Tool]:
     """The tools that stand in an item; what is none is left out."""
     listed = msgspec.json.decode(item.raw, type=dict[str, Raw]).get("tools", Raw(b"[]"))
     try:
-        tools = TolerantReading().tools(listed, "tools")
+        tools = TolerantDecoder().tools(listed, "tools")
     except SpecError:
         return []
     return [tool for tool in tools if isinstance(tool, Opaque) or tool.name]

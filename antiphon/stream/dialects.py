@@ -17,8 +17,7 @@ from antiphon.spec import events as ev
 from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.error_paths import wrong
 from antiphon.spec.errors import CONTEXT_LENGTH_EXCEEDED, ErrorPayload
-from antiphon.spec.extensions import is_valid_extension_type
-from antiphon.spec.items import CORE_TYPES
+from antiphon.spec.items import CORE_TYPES, is_valid_extension_type
 from antiphon.spec.limits import MAX_IDENTIFIER
 from antiphon.spec.request import USUAL_TIERS, Request
 from antiphon.spec.response import EFFORTS, InputTokensDetails, Response, Usage

@@ -23,7 +23,6 @@ from antiphon.spec.content import (
     Refusal,
     SummaryText,
 )
-from antiphon.spec.extensions import is_valid_extension_type
 from antiphon.spec.items import (
     Compaction,
     CustomToolCall,
@@ -33,6 +32,7 @@ from antiphon.spec.items import (
     Message,
     Phase,
     Reasoning,
+    is_valid_extension_type,
     type_of,
 )
 from antiphon.spec.limits import MAX_CALL_ID

@@ -8,7 +8,7 @@ from antiphon.producer import BridgeOptions as OpenResponsesConfig
 from antiphon.spec.enums import ErrorCode as OpenResponseErrorCode
 from antiphon.spec.enums import ErrorType as OpenResponseErrorType
 from antiphon.spec.enums import ItemStatus, MessageRole, ResponseStatus
-from antiphon.spec.extensions import is_valid_extension_type
+from antiphon.spec.items import is_valid_extension_type
 from antiphon.vtcode.bridge import OpenResponsesCallback, OpenResponsesIntegration, ResponseBuilder
 from antiphon.vtcode.events import ResponseStreamEvent, StreamEventEmitter, VecStreamEmitter
 from antiphon.vtcode.thread_events import (

@@ -10,7 +10,7 @@ from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart as SpecPart
 from antiphon.spec.content import InputText, OutputText
 from antiphon.spec.enums import ErrorType, MessageRole
-from antiphon.spec.extensions import vendor_item
+from antiphon.spec.items import vendor_item
 from antiphon.spec.response import InputTokensDetails as SpecInputDetails
 from antiphon.spec.response import OutputTokensDetails as SpecOutputDetails
 from antiphon.spec.response import Response as SpecResponse

@@ -12,7 +12,6 @@ from antiphon.client.agent.events import ToolOutcome
 from antiphon.client.tools import tool
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.events import AnyEvent
-from antiphon.spec.initial_response import new_response
 from antiphon.spec.items import (
     CustomToolCall,
     CustomToolCallOutput,
@@ -21,7 +20,7 @@ from antiphon.spec.items import (
     Item,
     type_of,
 )
-from antiphon.spec.request import Request, encode_request
+from antiphon.spec.request import Request, encode_request, new_response
 from antiphon.spec.response import Response
 from antiphon.stream.auditor import audit
 from antiphon.stream.composer import Composer

@@ -8,7 +8,7 @@ from typing import Any
 from antiphon.client import AsyncClient, Retries, Timeouts
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_request
-from antiphon.spec.initial_response import new_response
+from antiphon.spec.request import new_response
 from antiphon.spec.response import Response
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, Finish, TextDelta

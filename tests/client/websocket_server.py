@@ -12,7 +12,7 @@ from websockets.http11 import Request, Response
 
 from antiphon.client import AsyncClient
 from antiphon.spec.decode import decode_websocket_create
-from antiphon.spec.initial_response import new_response
+from antiphon.spec.request import new_response
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta
 from tests.client.scripted_server import PATIENT, QUICK, say

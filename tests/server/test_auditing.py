@@ -15,8 +15,8 @@ from antiphon.config import ConfigErrors
 from antiphon.engine.request_context import RequestContext
 from antiphon.server import auditing
 from antiphon.server.auditing import Audits
-from antiphon.spec.chance import chance
 from antiphon.spec.events import AnyEvent, OutputTextDoneEvent
+from antiphon.spec.random_numbers import random_numbers
 from antiphon.spec.response import Response
 from antiphon.stream.auditor import Auditor
 from antiphon.stream.composer import Composer
@@ -95,7 +95,7 @@ def test_a_share_of_the_streams_is_chosen(
 ) -> None:
     upstream.answer = "well"
     server = serve(upstream.toml, SERVER__AUDIT="0.25")
-    monkeypatch.setattr(chance, "random", cycle([0.1, 0.3, 0.9]).__next__)
+    monkeypatch.setattr(random_numbers, "random", cycle([0.1, 0.3, 0.9]).__next__)
     client = server.client()
     for _ in range(6):
         streamed(client, input="hi")
@@ -110,7 +110,7 @@ def test_a_stream_that_is_not_chosen_is_not_judged(
 ) -> None:
     upstream.answer = "well"
     server = serve(upstream.toml, SERVER__AUDIT="0.5")
-    monkeypatch.setattr(chance, "random", lambda: 0.5)
+    monkeypatch.setattr(random_numbers, "random", lambda: 0.5)
     change_events(monkeypatch, without_part_done)
     client = server.client()
     streamed(client, input="hi")

@@ -15,7 +15,7 @@ from antiphon.bridges.messages import request as messages
 from antiphon.engine import context, engine
 from antiphon.engine.background import job
 from antiphon.providers import chat, exchange
-from antiphon.spec import decode, long_values, struct_reader
+from antiphon.spec import decode, long_json, strict_decoder
 from antiphon.spec.limits import MAX_VALUES
 from antiphon.wires.pieces import Pieces
 from tests.server.auto_upstream import Voice
@@ -32,7 +32,7 @@ class Seen:
         self.threads: dict[str, set[str]] = {}
         self.longest = 0
         self._patch = patch
-        self.watch(decode, "_checked")
+        self.watch(decode, "_check_body")
         self.watch(decode, "_plain_request")
         self.watch(context, "identified")
         self.watch(context, "decode_stored_items")
@@ -40,9 +40,9 @@ class Seen:
         self.watch(exchange, "encode")
         self.watch(engine, "encode_all")
         self.watch(job, "encode_all")
-        self.watch(struct_reader, "_known_item")
-        self.watch(long_values, "_string")
-        self.watch(long_values, "_inner")
+        self.watch(strict_decoder, "_known_item")
+        self.watch(long_json, "_string")
+        self.watch(long_json, "_inner")
         self.watch(Pieces, "joined")
 
     def watch(self, place: Any, name: str) -> None:
@@ -66,7 +66,14 @@ def test_a_large_request_is_worked_on_apart_and_item_by_item(serve: Serve, voice
     serve(voice.toml).client().create(input=MANY)
     assert [message["content"] for message in voice.last["messages"]] == [one["content"] for one in MANY]
     assert set().union(*seen.threads.values()) == {APART}
-    assert seen.threads.keys() >= {"_checked", "identified", "prepare", "encode", "encode_all", "_known_item"}
+    assert seen.threads.keys() >= {
+        "_check_body",
+        "identified",
+        "prepare",
+        "encode",
+        "encode_all",
+        "_known_item",
+    }
     assert 0 < seen.longest < 1000
 
 
@@ -117,7 +124,7 @@ def test_a_long_value_is_read_and_written_in_slices(
     elif content[0]["type"] == "input_file":
         assert message["content"][0]["file"]["file_data"] == FILE
     assert seen.threads["joined"] == seen.threads["_string"] == seen.threads["encode_all"] == {APART}
-    assert seen.longest <= long_values.SLICE + 2 < 256 * 1024
+    assert seen.longest <= long_json.SLICE + 2 < 256 * 1024
 
 
 def until_completed(socket: Any) -> Iterator[str]:
@@ -143,7 +150,7 @@ def test_a_plain_question_with_thousands_of_tools_is_worked_on_apart(
     tools = [{"type": "function", "name": f"tool_{n}", "parameters": {"type": "object"}} for n in range(5000)]
     serve(voice.toml).client().create(input="Which?", tools=tools)
     assert len(voice.last["tools"]) == len(tools)
-    for name in ("_checked", "prepare", "encode", "encode_all"):
+    for name in ("_check_body", "prepare", "encode", "encode_all"):
         assert seen.threads[name] == {APART}, name
 
 
@@ -156,7 +163,7 @@ def test_a_large_request_in_the_background_is_worked_on_apart(serve: Serve, voic
     client = serve(voice.toml).client()
     made = client.create(input=MANY, background=True)
     assert made["status"] == "queued"
-    for name in ("_checked", "identified", "encode_all"):
+    for name in ("_check_body", "identified", "encode_all"):
         assert seen.threads[name] == {APART}, name
 
 
@@ -182,7 +189,7 @@ def test_more_values_than_a_request_may_have_are_refused_before_any_is_read(
     body = {"input": [{"role": "user", "content": "hi"}] * (MAX_VALUES // 4)}
     error = serve(voice.toml).client().refused(400, "POST", "/v1/responses", json=body)
     assert error["code"] == "too_many_values"
-    assert seen.threads == {"joined": {APART}, "_checked": {APART}}
+    assert seen.threads == {"joined": {APART}, "_check_body": {APART}}
 
 
 def test_a_turn_tells_a_limited_number_of_receipts(serve: Serve, voice: Voice) -> None:

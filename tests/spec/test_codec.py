@@ -24,10 +24,18 @@ from antiphon.spec import (
     encode,
     extras,
 )
-from antiphon.spec.codec import encoder, grown, to_builtins, without_extra
+from antiphon.spec.codec import encoder, extend_struct, to_builtins, without_extra
 from antiphon.spec.content import UrlCitation
-from antiphon.spec.extensions import is_valid_extension_type, vendor_item
-from antiphon.spec.items import CLIENT_CALLS, FunctionCall, FunctionCallOutput, Message, is_call, type_of
+from antiphon.spec.items import (
+    CLIENT_CALLS,
+    FunctionCall,
+    FunctionCallOutput,
+    Message,
+    is_call,
+    is_valid_extension_type,
+    type_of,
+    vendor_item,
+)
 from antiphon.spec.limits import MAX_UNKNOWN_SHAPES
 from antiphon.spec.tools import CustomTool, FunctionTool
 from tests.spec import samples
@@ -311,7 +319,7 @@ def test_a_grown_object_is_what_it_was() -> None:
 
 @given(st.lists(FIELD_NAMES, min_size=1, max_size=4, unique=True))
 def test_a_grown_class_has_its_fields_under_their_names(names: list[str]) -> None:
-    cls = grown(FunctionCallOutput, tuple(names))
+    cls = extend_struct(FunctionCallOutput, tuple(names))
     assert issubclass(cls, FunctionCallOutput)
     raw = encode({"type": "function_call_output", "call_id": "c", "output": "", **dict.fromkeys(names, 1)})
     assert extras(msgspec.json.decode(raw, type=cls)) == dict.fromkeys(names, 1)
@@ -346,7 +354,7 @@ def test_a_stored_chain_may_have_more_kinds_of_unknown_fields_than_one_request()
 def test_grown_objects_stay_equal_when_their_class_was_forgotten() -> None:
     raw = b'{"type":"message","role":"user","content":"x","acme:n":[1, 2]}'
     one = decode_item(raw)
-    grown.cache_clear()
+    extend_struct.cache_clear()
     other = decode_item(raw)
     assert type(one) is not type(other)
     assert (one == other, one != other) == (True, False)

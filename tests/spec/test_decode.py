@@ -26,7 +26,7 @@ from antiphon.spec import (
 from antiphon.spec.codec import to_builtins
 from antiphon.spec.content import InputText
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, ItemReference, Message, Reasoning
-from antiphon.spec.struct_reader import Reading
+from antiphon.spec.strict_decoder import StrictDecoder
 from antiphon.spec.tools import FunctionTool
 from tests.spec.strategies import valid
 from tests.spec.validators import (
@@ -98,7 +98,7 @@ def test_whatever_the_schema_calls_a_request_is_one(payload: Payload) -> None:
 
 @given(valid("CreateResponseBody"))
 def test_the_short_cut_reads_what_a_reading_field_by_field_would(payload: Payload) -> None:
-    slowly = Reading().struct(Request, raw(payload), "")
+    slowly = StrictDecoder().struct(Request, raw(payload), "")
     assert decode_request(raw(payload)) == slowly
     assert encode(decode_request(raw(payload))) == encode(slowly)
 
@@ -124,7 +124,7 @@ def test_the_short_cut_reads_what_a_reading_field_by_field_would(payload: Payloa
     ],
 )
 def test_other_words_for_the_same_are_not_lost_on_the_short_cut(fields: Payload) -> None:
-    assert decode_request(raw(fields)) == Reading().struct(Request, raw(fields), "")
+    assert decode_request(raw(fields)) == StrictDecoder().struct(Request, raw(fields), "")
 
 
 _PARTS = st.lists(
@@ -149,7 +149,7 @@ _MESSAGES = st.fixed_dictionaries(
 @given(st.lists(_MESSAGES, max_size=2), st.sampled_from([{}, {"maxOutputTokens": 20}, {"metadata": None}]))
 def test_messages_without_a_type_are_read_as_field_by_field(messages: list[Payload], more: Payload) -> None:
     body = raw({"input": messages, **more})
-    slowly = _read(lambda: Reading().struct(Request, body, ""))
+    slowly = _read(lambda: StrictDecoder().struct(Request, body, ""))
     quickly = _read(lambda: decode_request(body))
     assert type(quickly) is type(slowly)
     assert quickly == slowly

@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.spec import SpecError, encode
 from antiphon.spec import errors as er
-from antiphon.spec.error_paths import complain, describe
+from antiphon.spec.error_paths import decode_error, describe
 from tests.spec.validators import assert_valid
 
 
@@ -142,7 +142,7 @@ def test_a_spec_error_can_always_be_encoded() -> None:
     ],
 )
 def test_words_of_msgspec_that_we_do_not_know_are_no_reason_to_fail(words: str) -> None:
-    payload = complain(msgspec.ValidationError(words), int, b"[7]", "x").payload
+    payload = decode_error(msgspec.ValidationError(words), int, b"[7]", "x").payload
     assert payload.param in ("x", "x[0]")
     assert payload.code == "invalid_value"
     assert payload.message.startswith("expected ")
@@ -150,5 +150,5 @@ def test_words_of_msgspec_that_we_do_not_know_are_no_reason_to_fail(words: str) 
 
 
 def test_an_unknown_complaint_is_a_plain_sentence() -> None:
-    error = complain(msgspec.ValidationError("Wanted an integer"), int, b"7", "x")
+    error = decode_error(msgspec.ValidationError("Wanted an integer"), int, b"7", "x")
     assert error.payload.message == "expected another value, got 7"

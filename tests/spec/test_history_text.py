@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from antiphon.spec.content import ContentPart, InputImage, InputText
-from antiphon.spec.history_text import call_as_text, output_as_message, placed
+from antiphon.spec.history_text import call_as_text, output_as_message, place_prompt
 from antiphon.spec.items import CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput
 
 CALL = FunctionCall(call_id="call_1", name="get_weather", arguments='{"city":"Paris"}')
@@ -42,7 +42,7 @@ def test_an_output_as_a_message_with_all_of_its_parts() -> None:
     ],
 )
 def test_the_system_prompt(where: Any, instructions: str | None, leading: list[str]) -> None:
-    said, messages = placed("Be brief.", where)
+    said, messages = place_prompt("Be brief.", where)
     assert said == instructions
     assert [(message.role, message.content) for message in messages] == [
         ("developer", text) for text in leading
@@ -51,4 +51,4 @@ def test_the_system_prompt(where: Any, instructions: str | None, leading: list[s
 
 @pytest.mark.parametrize("nothing", [None, ""])
 def test_no_system_prompt(nothing: str | None) -> None:
-    assert placed(nothing, "both") == (None, [])
+    assert place_prompt(nothing, "both") == (None, [])

@@ -26,7 +26,7 @@ from antiphon.spec import (
 )
 from antiphon.spec.error_paths import alternatives, literals
 from antiphon.spec.struct_fields import READERS
-from antiphon.spec.tolerant_reader import TolerantReading
+from antiphon.spec.tolerant_decoder import TolerantDecoder
 from tests.spec.validators import EVENT_SCHEMAS, SCHEMAS
 
 OURS: dict[str, Any] = {
@@ -333,7 +333,7 @@ def test_a_response_has_31_required_keys() -> None:
 def test_every_reader_that_is_named_exists() -> None:
     for readers in READERS.values():
         for name in readers.values():
-            assert callable(getattr(TolerantReading, name))
+            assert callable(getattr(TolerantDecoder, name))
 
 
 def test_nothing_is_dropped_in_silence() -> None:

@@ -14,8 +14,7 @@ from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.content import OutputText
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import ResponseError
-from antiphon.spec.extensions import is_valid_extension_type
-from antiphon.spec.items import CORE_TYPES, Message
+from antiphon.spec.items import CORE_TYPES, Message, is_valid_extension_type
 from antiphon.spec.response import Receipt, Response, RouteAttempt, Usage
 from antiphon.spec.tools import CustomTool, FunctionTool
 from antiphon.stream import dialects, sse

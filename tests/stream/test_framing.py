@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from antiphon.spec import events as ev
-from antiphon.spec.codec import Opaque, grown
+from antiphon.spec.codec import Opaque, extend_struct
 from antiphon.spec.content import LogProb
 from antiphon.spec.decode import decode_event
 from antiphon.spec.response import Response
@@ -102,7 +102,7 @@ def test_line_breaks_inside_a_carried_item_do_not_break_the_frame() -> None:
 
 def test_line_breaks_inside_a_foreign_logprob_do_not_break_the_frame() -> None:
     raw = b'{"token":"a","logprob":-1.5,"bytes":[1],"top_logprobs":[],"acme:x":{\n\n"a":1}}'
-    logprob = msgspec.json.decode(raw, type=grown(LogProb, ("acme:x",)))
+    logprob = msgspec.json.decode(raw, type=extend_struct(LogProb, ("acme:x",)))
     events = _composer().feed([TextDelta("x", [logprob]), TextDelta("y", [logprob]), Finish()])
     decoded = sse.Decoder().feed(frames(events))
     assert [e.event for e in decoded] == [e.type for e in events]

@@ -25,8 +25,8 @@ from antiphon.spec.items import (
     Reasoning,
 )
 from antiphon.spec.limits import MAX_NAME, MAX_TEXT, NAME, CallId, FunctionName, Text
+from antiphon.spec.strict_decoder import StrictDecoder
 from antiphon.spec.struct_fields import shape_of
-from antiphon.spec.struct_reader import Reading
 
 S = TypeVar("S", bound=Struct)
 _Role = Literal["system", "developer", "user", "assistant", "tool", "data"]
@@ -96,7 +96,7 @@ class _Thought(Struct, rename="camel"):
 
 def read(cls: type[S], raw: Raw, path: str) -> S:
     """The fields that we know, checked; a front end may put whatever it likes beside them."""
-    reading = Reading()
+    reading = StrictDecoder()
     known = shape_of(cls).fields
     return reading.fields(cls, {k: v for k, v in reading.split(raw, path).items() if k in known}, path)
 
@@ -145,7 +145,7 @@ class _MessageReader:
         if message.parts:
             self._parts(message.parts, "parts")
         elif message.content is not UNSET and first_byte(message.content) != QUOTE:
-            content = Reading().each(
+            content = StrictDecoder().each(
                 message.content, join(self._path, "content"), "a string or a list", _same
             )
             self._parts(content, "content")
@@ -177,7 +177,7 @@ class _MessageReader:
     def _parts(self, parts: list[Raw], name: str) -> None:
         for n, raw in enumerate(parts):
             place = f"{self._path}.{name}[{n}]"
-            fields = Reading().split(raw, place)
+            fields = StrictDecoder().split(raw, place)
             kind = string(fields, "type")
             if not kind:
                 raise wrong(join(place, "type"), "expected the type of a part, such as 'text'")
@@ -248,7 +248,7 @@ class _MessageReader:
     def _content_part(self, raw: Raw, place: str) -> None:
         """A part in the specification's own words, or in those of chat completions."""
         self._must_be("user", "this part", place)
-        self._content.append(Reading().part(raw, place, "user"))
+        self._content.append(StrictDecoder().part(raw, place, "user"))
 
     # --- tools --------------------------------------------------------------------------------------------
 
@@ -290,7 +290,7 @@ class _MessageReader:
         return call
 
     def _name(self, raw: Raw, place: str) -> str:
-        kind = string(Reading().split(raw, place), "type") or ""
+        kind = string(StrictDecoder().split(raw, place), "type") or ""
         name = kind.removeprefix("tool-")
         if name == kind or not NAME.fullmatch(name):
             rule = f"expected the name of a tool: 1 to {MAX_NAME} letters, digits, _ or -"

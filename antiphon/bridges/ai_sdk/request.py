@@ -12,8 +12,8 @@ from antiphon.spec.decode import split_body
 from antiphon.spec.error_paths import wrong
 from antiphon.spec.limits import MAX_BODY
 from antiphon.spec.request import Request
+from antiphon.spec.strict_decoder import StrictDecoder
 from antiphon.spec.struct_fields import shape_of
-from antiphon.spec.struct_reader import Reading
 
 _TRIGGERS = {
     "submit-message": False,
@@ -65,7 +65,7 @@ def decode_chat(body: bytes, *, max_bytes: int = MAX_BODY) -> ChatRequest:
     fields = split_body(body, max_bytes=max_bytes)
     snake_case(fields, shape_of(ChatBody).fields)
     ours = {name: fields.pop(name) for name in shape_of(ChatBody).fields if name in fields}
-    chat = Reading().fields(ChatBody, ours, "")
+    chat = StrictDecoder().fields(ChatBody, ours, "")
     if chat.trigger is not None and chat.trigger not in _TRIGGERS:
         raise wrong(
             "trigger", f"expected 'submit-message' or 'regenerate-message', got {chat.trigger[:60]!r}"
@@ -115,7 +115,7 @@ def _request(fields: Fields) -> Request:
         wanted["tools"] = _tools(tools)
     if (choice := wanted.get("tool_choice")) is not None and first_byte(choice) == BRACE:
         wanted["tool_choice"] = _tool_choice(choice)
-    request = Reading().fields(Request, wanted, "")
+    request = StrictDecoder().fields(Request, wanted, "")
     request.stream = True
     return request
 
@@ -129,7 +129,7 @@ class _ToolMap(Struct, rename="camel"):
 def _tools(raw: Raw) -> Raw:
     """The tools by their names, as AI SDK itself keeps them, become a list."""
     made = []
-    for name, one in Reading().split(raw, "tools").items():
+    for name, one in StrictDecoder().split(raw, "tools").items():
         tool = read(_ToolMap, one, f"tools.{name[:64]}")
         schema = tool.parameters if tool.parameters != NULL else tool.input_schema
         made.append({"type": "function", "name": name, "description": tool.description, "parameters": schema})
@@ -137,7 +137,7 @@ def _tools(raw: Raw) -> Raw:
 
 
 def _tool_choice(raw: Raw) -> Raw:
-    fields = Reading().split(raw, "tool_choice")
+    fields = StrictDecoder().split(raw, "tool_choice")
     if string(fields, "type") == "tool" and "toolName" in fields:
         return Raw(msgspec.json.encode({"type": "function", "name": fields["toolName"]}))
     return raw

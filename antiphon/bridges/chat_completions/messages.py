@@ -8,9 +8,9 @@ from msgspec import Raw, Struct
 
 from antiphon.bridges.chat_completions.body import ChatMessage, ToolCallBody
 from antiphon.spec import ids
-from antiphon.spec.codec import BRACE, NULL, QUOTE, UNREADABLE, encode, extras, first_byte, grown
+from antiphon.spec.codec import BRACE, NULL, QUOTE, UNREADABLE, encode, extend_struct, extras, first_byte
 from antiphon.spec.content import ContentPart, OutputText, ReasoningText, Refusal, text_of
-from antiphon.spec.error_paths import came, missing, wrong
+from antiphon.spec.error_paths import describe_raw, missing, wrong
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import (
     CustomToolCall,
@@ -23,14 +23,14 @@ from antiphon.spec.items import (
 )
 from antiphon.spec.items import Role as ItemRole
 from antiphon.spec.response import DROPPED, Receipt
-from antiphon.spec.struct_reader import Reading
+from antiphon.spec.strict_decoder import StrictDecoder
 
 DOOR = "chat completions"
 """Whom a receipt names for what this API has and a request has not."""
 ENCRYPTED = "reasoning.encrypted"
 # What each kind of `reasoning_details` has its words in; the sealed kind has none.
 _WORDS = {"reasoning.text": "text", "reasoning.summary": "summary"}
-_NAMED = grown(Message, ("name",))
+_NAMED = extend_struct(Message, ("name",))
 
 
 _FILE = {name: f"file.{name}" for name in ("filename", "file_data", "file_id", "file_url")}
@@ -60,10 +60,10 @@ class ChatPart(Struct):
         if self.file == NULL:
             raise missing(where, "file")
         if first_byte(self.file) != BRACE:
-            raise wrong(f"{where}.file", f"expected an object, got {came(self.file)}")
+            raise wrong(f"{where}.file", f"expected an object, got {describe_raw(self.file)}")
         id = _read_file(self.file).file_id
         if id != NULL and first_byte(id) != QUOTE:
-            raise wrong(f"{where}.file.file_id", f"expected a string, got {came(id)}")
+            raise wrong(f"{where}.file.file_id", f"expected a string, got {describe_raw(id)}")
 
 
 class _FileId(Struct):
@@ -97,7 +97,7 @@ class ChatTranslation:
         self.receipts: list[Receipt] = []
         self.parts: dict[str, Mapping[str, str]] = {}
         """What parts of this API call their fields, by the place of the part."""
-        self._reading = Reading()
+        self._reading = StrictDecoder()
         self._custom: set[str] = set()  # ids of calls of custom tools
         self._waiting: list[tuple[str, str]] = []  # names and ids of older calls, which the client gives none
         for n, message in enumerate(messages):

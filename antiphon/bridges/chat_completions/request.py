@@ -20,7 +20,7 @@ from antiphon.bridges.chat_completions.body import (
 from antiphon.bridges.chat_completions.messages import DOOR, ChatTranslation
 from antiphon.bridges.error_paths import renamed
 from antiphon.bridges.message_bodies import decode_messages_body
-from antiphon.spec.codec import Opaque, encode, extras, grown, with_extras
+from antiphon.spec.codec import Opaque, encode, extend_struct, extras, with_extras
 from antiphon.spec.error_paths import missing, wrong
 from antiphon.spec.errors import UNSUPPORTED_PARAMETER
 from antiphon.spec.items import Message
@@ -210,7 +210,7 @@ def _carrying(fields: dict[str, Any], more: dict[str, Any]) -> Request:
         return Request(**fields)
     names = tuple(sorted(more))
     carried = {f"extra_{n}": Raw(encode(more[name])) for n, name in enumerate(names)}
-    made: Request = grown(Request, names)(**fields, **carried)
+    made: Request = extend_struct(Request, names)(**fields, **carried)
     return made
 
 

@@ -21,8 +21,16 @@ from antiphon.spec.codec import Opaque, encode, with_extras
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText, OutputText, ReasoningText
 from antiphon.spec.error_paths import describe, wrong
 from antiphon.spec.errors import SpecError
-from antiphon.spec.extensions import is_valid_extension_type, vendor_item
-from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning, Role
+from antiphon.spec.items import (
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    Message,
+    Reasoning,
+    Role,
+    is_valid_extension_type,
+    vendor_item,
+)
 from antiphon.wires.compaction import COMPACTION
 from antiphon.wires.messages.citations import annotation
 from antiphon.wires.messages.vendor import BLOCK, FIELDS, SLUG, VENDOR, with_block, with_fields, without

@@ -15,11 +15,11 @@ from antiphon.spec import ids
 from antiphon.spec.codec import extras
 from antiphon.spec.decode import decode_body
 from antiphon.spec.error_paths import wrong
-from antiphon.spec.history_text import SystemPrompt, ToolHistory, placed
+from antiphon.spec.history_text import SystemPrompt, ToolHistory, place_prompt
 from antiphon.spec.limits import MAX_BODY, FunctionName
 from antiphon.spec.request import Request
 from antiphon.spec.response import Receipt
-from antiphon.spec.struct_reader import Reading
+from antiphon.spec.strict_decoder import StrictDecoder
 from antiphon.spec.tools import FunctionTool, Tool, ToolChoiceMode
 from antiphon.stream.pairing import Pairing
 
@@ -103,7 +103,7 @@ def to_request(chat: VsCodeRequest) -> ReadChat:
         known = ", ".join(VsCodeOptions.__struct_encode_fields__)
         raise wrong(f"options.{name}", f"there is no such option; the options are {known}", "unknown_option")
     talk = VsCodeTranslation(chat.messages, options)
-    instructions, leading = placed("\n\n".join(talk.system), options.system_prompt)
+    instructions, leading = place_prompt("\n\n".join(talk.system), options.system_prompt)
     entries = [*(HistoryEntry(message, "messages[0]") for message in leading), *_told(talk.entries, options)]
     if not entries:
         raise wrong("messages", "there is nothing to answer: every message is empty", "no_messages")
@@ -143,7 +143,7 @@ def _told(entries: list[HistoryEntry], options: VsCodeOptions) -> list[HistoryEn
 def _parameters(given: dict[str, Raw]) -> Request:
     """The host's model options are parameters of a request, spelled either way. Nothing is stored unasked."""
     fields = {"store": Raw(b"false"), **given}
-    request = Reading().fields(Request, fields, "modelOptions")
+    request = StrictDecoder().fields(Request, fields, "modelOptions")
     for name, instead in _OURS.items():
         if getattr(request, name) != getattr(Request(), name):
             raise wrong(f"modelOptions.{name}", f"a chat has no such option; use {instead}")

@@ -15,7 +15,7 @@ from antiphon.spec.decode import decode_output_item
 from antiphon.spec.errors import ResponseError, SpecError
 from antiphon.spec.items import Item
 from antiphon.spec.response import IncompleteDetails, Usage
-from antiphon.spec.tolerant_reader import TolerantReading
+from antiphon.spec.tolerant_decoder import TolerantDecoder
 
 S = TypeVar("S", bound=Struct)
 T = TypeVar("T")
@@ -110,7 +110,7 @@ class Page(Generic[T]):
 def read_object(cls: type[S], body: bytes, what: str) -> S:
     """One object; fields that this package does not know ride along."""
     try:
-        return TolerantReading().struct(cls, body, "")
+        return TolerantDecoder().struct(cls, body, "")
     except SpecError as error:
         raise unexpected_answer(what, error) from None
 
@@ -124,7 +124,7 @@ def read_page(body: bytes) -> Page[Item]:
 
 
 def read_chats(body: bytes) -> Page[Chat]:
-    return _page(body, lambda raw: TolerantReading().struct(Chat, bytes(raw), ""), "a list of chats")
+    return _page(body, lambda raw: TolerantDecoder().struct(Chat, bytes(raw), ""), "a list of chats")
 
 
 def read_chat_responses(body: bytes) -> Page[ChatResponse]:
@@ -132,7 +132,7 @@ def read_chat_responses(body: bytes) -> Page[ChatResponse]:
 
 
 def _chat_response(raw: Raw) -> ChatResponse:
-    reading = TolerantReading()
+    reading = TolerantDecoder()
     fields = reading.split(raw, "")
     items = {name: reading.items(fields.pop(name), name) for name in ("input", "output") if name in fields}
     return msgspec.structs.replace(reading.fields(ChatResponse, fields, ""), **items)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from antiphon.client.errors import AntiphonError, ConnectionFailed, StatusError, TimedOut
 from antiphon.client.settings import Retries
-from antiphon.spec.chance import chance
 from antiphon.spec.errors import ERROR_TYPE_ALIASES, INSUFFICIENT_QUOTA
+from antiphon.spec.random_numbers import random_numbers
 
 # Statuses of the 500s that no repetition changes.
 _FINAL = frozenset({501, 505, 511})
@@ -45,7 +45,7 @@ def pause_before_next(
     *,
     repeatable: bool,
     remaining: float | None = None,
-    draw: Callable[[], float] = chance.random,
+    draw: Callable[[], float] = random_numbers.random,
 ) -> float | None:
     """Returns the seconds to wait before another try; None if there should be none.
 

@@ -14,7 +14,7 @@ from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.content import UrlCitation
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import ErrorPayload
-from antiphon.spec.initial_response import new_response
+from antiphon.spec.request import new_response
 from antiphon.spec.response import Response
 from antiphon.stream import deltas as d
 from antiphon.stream.composer import Composer

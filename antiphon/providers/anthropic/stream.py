@@ -11,7 +11,7 @@ from antiphon.providers.answer_parser import LineParser
 from antiphon.providers.anthropic import wire
 from antiphon.spec.codec import UNREADABLE, encode, to_builtins
 from antiphon.spec.errors import ErrorPayload
-from antiphon.spec.extensions import is_valid_extension_type, vendor_item
+from antiphon.spec.items import is_valid_extension_type, vendor_item
 from antiphon.stream import deltas as d
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 from antiphon.wires.finish_reasons import FINISH_REASONS

@@ -19,7 +19,7 @@ from antiphon.spec.content import (
     UrlCitation,
     text_of,
 )
-from antiphon.spec.extensions import is_valid_extension_type
+from antiphon.spec.items import is_valid_extension_type
 from antiphon.wires.media.data_urls import data_url, file_bytes
 
 VENDOR = "bedrock:"

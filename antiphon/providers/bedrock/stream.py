@@ -14,7 +14,7 @@ from antiphon.providers.bedrock.content import VENDOR, annotation
 from antiphon.providers.bedrock.eventstream import BadMessage, EventStreamMessage, EventStreamReader
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.errors import ErrorPayload
-from antiphon.spec.extensions import vendor_item
+from antiphon.spec.items import vendor_item
 from antiphon.stream import deltas as d
 from antiphon.wires.finish_reasons import FINISH_REASONS
 from antiphon.wires.media.images import image_item

@@ -9,7 +9,7 @@ from msgspec import Struct
 from antiphon.providers.gemini.signatures import VENDOR
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import Annotation, UrlCitation
-from antiphon.spec.extensions import is_valid_extension_type
+from antiphon.spec.items import is_valid_extension_type
 
 GroundingChunk = dict[str, Any]
 """A source under its kind: `web`, `retrievedContext`, `maps`, and what Google will add to them."""

@@ -13,7 +13,7 @@ from antiphon.providers.gemini.signatures import SEARCH, VENDOR, PartSignature
 from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import Annotation, LogProb, UrlCitation
 from antiphon.spec.errors import ErrorPayload
-from antiphon.spec.extensions import vendor_item
+from antiphon.spec.items import vendor_item
 from antiphon.stream import deltas as d
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 from antiphon.wires.finish_reasons import FINISH_REASONS

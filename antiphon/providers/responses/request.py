@@ -29,7 +29,7 @@ from antiphon.spec.content import (
     SummaryText,
     text_of,
 )
-from antiphon.spec.history_text import call_as_text, placed
+from antiphon.spec.history_text import call_as_text, place_prompt
 from antiphon.spec.request import NOT_FORWARDED, SAMPLING, ReasoningParam, without_nulls
 from antiphon.spec.response import nearest_effort
 from antiphon.spec.tools import (
@@ -110,7 +110,7 @@ class _RequestBuilder:
 
     def build(self) -> ResponsesRequest:
         request = self._turn.request
-        instructions, leading = placed(request.instructions, self._quirks.system_prompt)
+        instructions, leading = place_prompt(request.instructions, self._quirks.system_prompt)
         body: dict[str, Any] = {"model": self._turn.model, "input": self._input(leading), "store": False}
         if instructions:
             body["instructions"] = instructions

@@ -20,7 +20,7 @@ from antiphon.spec.decode import decode_response, decode_stored_items
 from antiphon.spec.error_paths import wrong
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.limits import LARGE
-from antiphon.spec.long_values import encode_long
+from antiphon.spec.long_json import encode_long
 from antiphon.store import ChatEdit, ChatNode, ChatNodes, StoreConflict, StoredChat, UnknownCursor
 from antiphon.wires.worker_thread import in_worker_thread
 

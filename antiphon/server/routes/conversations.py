@@ -22,8 +22,8 @@ from antiphon.spec.error_paths import missing, wrong
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import Item, ItemReference
 from antiphon.spec.limits import LARGE, MAX_BODY
-from antiphon.spec.long_values import encode_long
-from antiphon.spec.struct_reader import Reading
+from antiphon.spec.long_json import encode_long
+from antiphon.spec.strict_decoder import StrictDecoder
 from antiphon.store import Append, StoreConflict, StoredConversation, UnknownCursor
 from antiphon.store.base import ItemPage, StoredItem, array
 from antiphon.wires.worker_thread import in_worker_thread
@@ -138,7 +138,7 @@ def _read_metadata(raw: bytes, max_bytes: int) -> ConversationBody:
     fields = split_body(raw, max_bytes=max_bytes)
     if "metadata" not in fields:
         raise missing("", "metadata")
-    return Reading().fields(ConversationBody, fields, "")
+    return StrictDecoder().fields(ConversationBody, fields, "")
 
 
 def _shown(data: bytes) -> bytes:
@@ -153,7 +153,7 @@ def _listed(page: ItemPage) -> bytes:
 
 def _read(raw: bytes, max_bytes: int = MAX_BODY) -> tuple[ConversationBody, list[Item], list[StoredItem]]:
     body = decode_body(ConversationBody, raw, max_bytes=max_bytes)
-    items = Reading().items(body.items, "items")
+    items = StrictDecoder().items(body.items, "items")
     for n, item in enumerate(items):
         if isinstance(item, ItemReference):
             message = "a conversation holds items, not references to them; send the item itself"

@@ -17,7 +17,7 @@ from antiphon.server.gateway import Gateway
 from antiphon.server.streaming import stream_run
 from antiphon.spec.codec import encode
 from antiphon.spec.errors import SpecError
-from antiphon.spec.struct_reader import Reading
+from antiphon.spec.strict_decoder import StrictDecoder
 from antiphon.store import StoreError
 from antiphon.wires.hashbrown import frames
 from antiphon.wires.hashbrown.messages import AnyMessage, HashbrownBody, nothing_to_say, read_body, to_request
@@ -52,7 +52,7 @@ class HashbrownOptions(Struct):
     def of(cls, exchange: Exchange) -> "HashbrownOptions":
         given = {name: exchange.query(name) for name in cls.__struct_fields__}
         fields = {name: Raw(encode(value)) for name, value in given.items() if value is not None}
-        return Reading().fields(cls, fields, "")
+        return StrictDecoder().fields(cls, fields, "")
 
 
 async def chat(gateway: Gateway, exchange: Exchange) -> None:

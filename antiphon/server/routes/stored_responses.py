@@ -22,7 +22,7 @@ from antiphon.spec.error_paths import wrong
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_request
 from antiphon.spec.items import Item, type_of
 from antiphon.spec.limits import LARGE
-from antiphon.spec.long_values import encode_long
+from antiphon.spec.long_json import encode_long
 from antiphon.spec.request import Request
 from antiphon.spec.response import Receipt, Response
 from antiphon.store import RUNNING, LoggedEvent, StoredResponse

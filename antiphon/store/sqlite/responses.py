@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from antiphon.spec.chance import chance
 from antiphon.spec.limits import LARGE
+from antiphon.spec.random_numbers import random_numbers
 from antiphon.store import base
 from antiphon.store.bodies import BODY, cut_output, find_item, restore_body
 from antiphon.store.records import chats, conversations, settlements
@@ -73,7 +73,7 @@ ITEM = """
 
 def new_key() -> int:
     """Makes a row key without a query; keys grow with time, so that rows are appended."""
-    return (time.time_ns() // 1000) << 10 | chance.getrandbits(10)
+    return (time.time_ns() // 1000) << 10 | random_numbers.getrandbits(10)
 
 
 _encode = msgspec.json.Encoder().encode

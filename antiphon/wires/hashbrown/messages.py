@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.decode import decode_body
-from antiphon.spec.error_paths import came, join, missing, wrong
+from antiphon.spec.error_paths import describe_raw, join, missing, wrong
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import (
     FunctionCall,
@@ -25,7 +25,7 @@ from antiphon.spec.items import (
 )
 from antiphon.spec.limits import MAX_BODY, CallId, FunctionName
 from antiphon.spec.request import Request, TextParam
-from antiphon.spec.struct_reader import Reading
+from antiphon.spec.strict_decoder import StrictDecoder
 from antiphon.spec.tools import FunctionTool, JsonObjectFormat, JsonSchemaFormat
 from antiphon.stream.sequence_overlap import overlaps
 from antiphon.wires.hashbrown.frames import PROOFS, SEPARATOR
@@ -104,7 +104,7 @@ _MESSAGES: dict[str, type[Struct]] = {
 
 def read_body(raw: bytes, *, max_bytes: int = MAX_BODY) -> tuple[HashbrownBody, list[AnyMessage]]:
     """The body and its messages. Raises `SpecError` with the place of the first mistake."""
-    reading = Reading()
+    reading = StrictDecoder()
     body = decode_body(HashbrownBody, raw, max_bytes=max_bytes)
     if body.loads_only and not body.thread_id:
         raise missing("", "threadId")
@@ -113,14 +113,14 @@ def read_body(raw: bytes, *, max_bytes: int = MAX_BODY) -> tuple[HashbrownBody, 
 
 def read_thread(messages: object) -> list[AnyMessage]:
     """The messages of a thread that somebody else kept."""
-    reading = Reading()
+    reading = StrictDecoder()
     split = reading.each(
         Raw(msgspec.json.encode(messages)), "thread", "a list of messages", lambda raw, _: raw
     )
     return [_message(reading, one, f"thread[{n}]") for n, one in enumerate(split)]
 
 
-def _message(reading: Reading, raw: Raw, path: str) -> Any:
+def _message(reading: StrictDecoder, raw: Raw, path: str) -> Any:
     fields = reading.split(raw, path)
     if "role" not in fields:
         raise missing(path, "role")
@@ -130,7 +130,7 @@ def _message(reading: Reading, raw: Raw, path: str) -> Any:
         role = ""
     if role not in _MESSAGES:
         known = ", ".join(map(repr, _MESSAGES))
-        raise wrong(join(path, "role"), f"expected one of {known}, got {came(fields['role'])}")
+        raise wrong(join(path, "role"), f"expected one of {known}, got {describe_raw(fields['role'])}")
     return reading.fields(_MESSAGES[role], fields, path)
 
 

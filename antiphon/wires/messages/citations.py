@@ -7,7 +7,7 @@ from typing import Any
 
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import Annotation, UrlCitation
-from antiphon.spec.extensions import is_valid_extension_type
+from antiphon.spec.items import is_valid_extension_type
 from antiphon.wires.messages.vendor import VENDOR, block_of, with_block
 
 _INDEXES = ("start_index", "end_index")

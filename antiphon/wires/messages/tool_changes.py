@@ -12,7 +12,7 @@ from msgspec import Raw
 from antiphon.spec.codec import Opaque, encode, extras
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Item
-from antiphon.spec.tolerant_reader import TolerantReading
+from antiphon.spec.tolerant_decoder import TolerantDecoder
 from antiphon.spec.tools import Tool
 
 CHANGES = "anthropic:tool_changes"
@@ -63,6 +63,6 @@ def _name(tool: Tool) -> str:
 
 def _tools_of(change: dict[str, Any]) -> list[Tool]:
     try:
-        return TolerantReading().tools(Raw(encode(change.get("tools") or [])), "tools")
+        return TolerantDecoder().tools(Raw(encode(change.get("tools") or [])), "tools")
     except SpecError:
         return []

@@ -11,7 +11,7 @@ from antiphon.client.tools import Tool, tool
 from antiphon.spec.content import UrlCitation
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError, model_error
-from antiphon.spec.extensions import vendor_item
+from antiphon.spec.items import vendor_item
 from antiphon.spec.response import Response, Usage
 from antiphon.spec.tools import CustomTool
 from antiphon.stream.deltas import (

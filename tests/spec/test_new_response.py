@@ -7,9 +7,8 @@ from msgspec import UNSET
 
 from antiphon.spec.codec import encode, to_builtins
 from antiphon.spec.decode import decode_request
-from antiphon.spec.initial_response import new_response
 from antiphon.spec.items import Message
-from antiphon.spec.request import ReasoningParam, Request, TextParam
+from antiphon.spec.request import ReasoningParam, Request, TextParam, new_response
 from antiphon.spec.response import Response
 from antiphon.spec.tools import FunctionTool, JsonObjectFormat
 from tests.spec.validators import assert_valid_response

@@ -1,6 +1,8 @@
 """Long values are handled slice by slice, and it shows in nothing but the length of a call."""
 
 import json
+import re
+from time import process_time
 from typing import Any
 
 import msgspec
@@ -8,13 +10,111 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.spec import SpecError, long_values, struct_reader
+from antiphon.spec import SpecError, long_json, strict_decoder
 from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.content import InputFile, InputText
 from antiphon.spec.decode import decode_request
 from antiphon.spec.items import Message
 from antiphon.spec.limits import LARGE, MAX_FIELD_NAME, MAX_OUTSIDE, MAX_SETTINGS, MAX_TEXT
+from antiphon.spec.long_json import is_deep, is_name, outline
 from tests.spec.strategies import JSON
+
+TRICKY = st.recursive(
+    st.text('[]{},:"\\\n é', max_size=8) | st.none() | st.integers(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text('[{,:"\\', max_size=3), inner),
+)
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+def depth(value: Any) -> int:
+    if not isinstance(value, dict | list):
+        return 0
+    return 1 + max(map(depth, value.values() if isinstance(value, dict) else value), default=0)
+
+
+def marks(value: Any) -> int:
+    """An opening bracket, and what separates the entries and names from values."""
+    if not isinstance(value, dict | list):
+        return 0
+    inner = value.values() if isinstance(value, dict) else value
+    return 1 + max(len(value) - 1, 0) + isinstance(value, dict) * len(value) + sum(map(marks, inner))
+
+
+@given(TRICKY | JSON, st.booleans(), st.sampled_from([None, 1]))
+def test_a_scan_agrees_with_the_decoded_value(value: Any, escaped: bool, indent: int | None) -> None:
+    raw = json.dumps(value, ensure_ascii=escaped, indent=indent).encode()
+    for limit in range(depth(value) + 2):
+        assert is_deep(raw, limit) == (depth(value) > limit)
+    assert outline(raw).values == marks(value)
+
+
+@given(TRICKY, st.integers(2, 9))
+def test_a_scan_in_slices_agrees_with_one_of_the_whole(value: Any, size: int) -> None:
+    raw = json.dumps(value, ensure_ascii=False).encode()
+    strings = [found.span() for found in _STRING.finditer(raw)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(long_json, "_SLICE", size)
+        found = outline(raw)
+        assert (found.values, found.escapes) == (marks(value), raw.count(b"\\"))
+        assert found.outside == len(_STRING.sub(b"", raw))
+        assert not is_deep(raw, depth(value))
+        long = [(one.start - 1, one.end + 1) for one in found.long]
+    assert set(long) <= set(strings)
+    assert set(long) >= {(start, end) for start, end in strings if end - start - 2 >= 2 * size}
+
+
+@given(st.dictionaries(st.text(max_size=40), st.text(max_size=40) | st.lists(st.text(max_size=40))))
+def test_a_long_name_is_told_from_a_long_text(value: dict[str, Any]) -> None:
+    raw = json.dumps(value, ensure_ascii=False, separators=(",", " :  ")).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(long_json, "_SLICE", 4)
+        for one in outline(raw).long:
+            text = json.loads(raw[one.start - 1 : one.end + 1])
+            inside = [each for given in value.values() for each in ([given] if type(given) is str else given)]
+            assert text in (value if is_name(raw, one) else inside)
+
+
+@given(st.integers(0, 12), st.integers(0, 12))
+def test_is_deep_counts_levels(depth: int, limit: int) -> None:
+    raw = b'[{"a":' * (depth // 2) + b"[" * (depth % 2) + b"1" + b"]" * (depth % 2) + b"}]" * (depth // 2)
+    assert is_deep(raw, limit) == (depth > limit)
+    assert is_deep(b"[[],1,%b]" % raw, limit) == (max(depth + 1, 2) > limit)
+    assert not is_deep(b'"' + b"[" * 100 + b'"', limit)
+
+
+@given(st.lists(st.sampled_from([*b'[]{},:"\\a '])).map(bytes), st.integers(0, 3))
+def test_any_bytes_can_be_scanned(data: bytes, limit: int) -> None:
+    assert is_deep(data, limit) in (True, False)
+    assert outline(data, limit).values >= 0
+
+
+HOSTILE = {
+    "escapes": b'["' + b"\\n" * 3_000_000,
+    "escaped quotes": b"[" * 150 + b'"' + b'\\"[,' * 1_500_000,
+    "quotes": b'"[,' * 2_000_000,
+    "open strings": b'[","' * 1_500_000,
+    "closers": b"[,]" * 300 + b"]" * 6_000_000,
+}
+
+
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
+def test_a_scan_looks_at_no_byte_twice(data: bytes) -> None:
+    started = process_time()
+    is_deep(data, 200)
+    outline(data, 1_000_000)
+    assert process_time() - started < 60
+
+
+def test_a_limit_is_reached_only_outside_strings() -> None:
+    words = ["[{,:" * 1000, "\\", '"[', "é"]
+    raw = json.dumps({"a": words}, ensure_ascii=False).encode()
+    assert outline(raw).values == 6
+
+
+def test_a_text_with_too_many_values_is_not_read_to_its_end() -> None:
+    assert outline(b"[" + b"1," * 1_000_000 + b"1]", 1000).values < 50_000
+
 
 TRICKY = st.lists(
     st.sampled_from(
@@ -29,11 +129,11 @@ SIZES = st.integers(32, 64)
 def test_a_string_in_pieces_is_the_string(inside: str, size: int) -> None:
     raw = f'"{inside}"'.encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(long_values, "SLICE", size)
-        pieces = list(long_values.text_pieces(raw))
+        patch.setattr(long_json, "SLICE", size)
+        pieces = list(long_json.text_pieces(raw))
         assert "".join(pieces) == msgspec.json.decode(raw)
         assert all(len(piece) <= size for piece in pieces)
-        assert msgspec.json.decode(long_values.quoted(raw)) == raw.decode()
+        assert msgspec.json.decode(long_json.quote_json(raw)) == raw.decode()
 
 
 @given(JSON, TRICKY, SIZES)
@@ -42,10 +142,10 @@ def test_a_value_in_pieces_is_the_value(value: Any, inside: str, size: int) -> N
     part = InputFile(filename="a", file_data=text)
     message = Message(role="user", content=[InputText("short"), part])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(long_values, "SLICE", size)
+        patch.setattr(long_json, "SLICE", size)
         for one in (value, message, {"a": value, "b": [text, message, Opaque(b'{"type":"x:y"}')]}, text):
-            assert long_values.encode_long(one) == encode(one)
-        assert b"".join(long_values.encode_each([value, message])) == encode([value, message])[1:-1]
+            assert long_json.encode_long(one) == encode(one)
+        assert b"".join(long_json.encode_each([value, message])) == encode([value, message])[1:-1]
 
 
 @given(JSON, st.lists(TRICKY | st.sampled_from([r"\\ud800", r"\\x", "\n"]), max_size=3))
@@ -58,10 +158,10 @@ def test_a_long_value_is_checked_as_the_decoder_would(value: Any, texts: list[st
     except msgspec.DecodeError:
         is_good = False
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(long_values, "LARGE", 8)
-        patch.setattr(long_values, "SLICE", 32)
+        patch.setattr(long_json, "LARGE", 8)
+        patch.setattr(long_json, "SLICE", 32)
         try:
-            long_values.check_long(raw)
+            long_json.check_long(raw)
             is_taken = True
         except msgspec.ValidationError:
             is_taken = is_good  # a number of more than eight digits, which is long with this limit
@@ -95,10 +195,10 @@ class Calls:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.longest = 0
         for place, name in (
-            (struct_reader, "_known_item"),
-            (struct_reader, "_bare_message"),
-            (long_values, "_string"),
-            (long_values, "_inner"),
+            (strict_decoder, "_known_item"),
+            (strict_decoder, "_bare_message"),
+            (long_json, "_string"),
+            (long_json, "_inner"),
         ):
             patch.setattr(place, name, self._noted(getattr(place, name)))
 
@@ -116,15 +216,15 @@ def test_a_long_item_is_read_in_slices_like_a_short_one(
     item: dict[str, Any], escaped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw = json.dumps({"input": [item]}, ensure_ascii=escaped).encode()
-    monkeypatch.setattr(struct_reader, "LARGE", len(raw))
+    monkeypatch.setattr(strict_decoder, "LARGE", len(raw))
     expected = decode_request(raw)
-    monkeypatch.setattr(struct_reader, "LARGE", LARGE)
+    monkeypatch.setattr(strict_decoder, "LARGE", LARGE)
     calls = Calls(monkeypatch)
     assert decode_request(raw) == expected
-    assert calls.longest <= long_values.SLICE + 2
+    assert calls.longest <= long_json.SLICE + 2
     assert isinstance(expected.input, list)
-    assert json.loads(long_values.encode_long(expected.input[0])) == json.loads(encode(expected.input[0]))
-    assert calls.longest <= long_values.SLICE + 2
+    assert json.loads(long_json.encode_long(expected.input[0])) == json.loads(encode(expected.input[0]))
+    assert calls.longest <= long_json.SLICE + 2
 
 
 def _refused(body: str | bytes) -> tuple[str | None, str | None, str]:

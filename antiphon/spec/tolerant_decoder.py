@@ -1,4 +1,4 @@
-"""Decodes what other servers send and what was stored, and what lenient callers send of a history."""
+"""Decoders for the answers of other servers, for stored data, and for the history of a lenient request."""
 
 from collections.abc import Callable
 from types import NoneType
@@ -14,8 +14,8 @@ from antiphon.spec.errors import SpecError
 from antiphon.spec.events import OtherEvent
 from antiphon.spec.items import Item
 from antiphon.spec.limits import MAX_PROBLEMS, MAX_UNKNOWN_SHAPES
+from antiphon.spec.strict_decoder import ANY, StrictDecoder
 from antiphon.spec.struct_fields import Field
-from antiphon.spec.struct_reader import ANY, Reading
 from antiphon.spec.tools import TextFormat
 
 # What stands in for a required field that is missing or cannot be read, by the reader it should have had.
@@ -29,8 +29,8 @@ _STAND_INS: dict[str, Callable[[], Any]] = {
 }
 
 
-class TolerantReading(Reading):
-    """What cannot be read is left out, and listed in `problems`, up to a limit."""
+class TolerantDecoder(StrictDecoder):
+    """Leaves out what it cannot decode, and lists it in `problems`, up to a limit."""
 
     def __init__(self, problems: list[str] | None = None, *, max_shapes: int = MAX_UNKNOWN_SHAPES) -> None:
         super().__init__(max_shapes=max_shapes)
@@ -85,8 +85,8 @@ class TolerantReading(Reading):
         return OtherEvent(kind, number if type(number) is int else 0, found)
 
 
-class LenientReading(Reading):
-    """Texts among the items of an input are passed over, and listed in `skipped`; items have to be well."""
+class LenientDecoder(StrictDecoder):
+    """Passes over texts among the items of an input, and lists them in `skipped`; items must be valid."""
 
     def __init__(self, skipped: list[str]) -> None:
         super().__init__()

@@ -1,21 +1,116 @@
-"""Decodes and encodes long JSON values slice by slice.
+"""Measures, decodes and encodes long JSON texts slice by slice.
 
 One long call into C keeps the interpreter's lock, and with it the event loop, although it runs in another
-thread; between two short ones the loop has its turn.
+thread; between two short calls the loop has its turn.
 """
 
 import re
 import secrets
 from collections.abc import Iterable, Iterator
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct, structs
 
 from antiphon.spec import codec
 from antiphon.spec.codec import encode, first_byte
-from antiphon.spec.json_size import outline
 from antiphon.spec.limits import LARGE
+
+_SLICE = 16 * 1024
+_RUNS = re.compile(rb"[\[{]+|[\]}]+")
+_ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+class LongString(NamedTuple):
+    """A string of at least a slice: where its characters begin and end, without the quotes."""
+
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Outline:
+    """What a JSON text consists of."""
+
+    values: int = 0
+    """Values and names: each but the first comes after a mark."""
+    escapes: int = 0
+    """Backslashes."""
+    outside: int = 0
+    """Bytes that are not in strings: marks, numbers, words and spaces."""
+    long: list[LongString] = field(default_factory=list)
+
+
+def outline(raw: bytes | Raw, max_values: int | None = None) -> Outline:
+    """The outline of a JSON text, or of its beginning if that has more values than `max_values`."""
+    found = Outline()
+    began, inside, at = 0, False, 0
+    for size, escapes, pieces in _pieces(raw):
+        found.escapes += escapes
+        if len(pieces) > 1:
+            if inside and at + len(pieces[0]) - began >= _SLICE:
+                found.long.append(LongString(began, at + len(pieces[0])))
+            began = at + size - len(pieces[-1])
+        marks = b"".join(pieces[inside::2])
+        found.outside += len(marks)
+        found.values += sum(marks.count(mark) for mark in (b",", b":", b"[", b"{"))
+        if max_values is not None and found.values > max_values:
+            break
+        inside ^= len(pieces) % 2 == 0
+        at += size
+    return found
+
+
+def is_name(data: bytes, string: LongString) -> bool:
+    """Is this string the name of a field? Then a colon follows its quote."""
+    for at in range(string.end + 1, len(data), _SLICE):
+        if found := data[at : at + _SLICE].lstrip(b" \t\r\n"):
+            return found.startswith(b":")
+    return False
+
+
+def is_deep(raw: bytes | Raw, limit: int) -> bool:
+    """Is this JSON nested deeper than `limit`? Counting brackets settles almost every case."""
+    if len(raw) <= limit or _count(raw, b"[{") <= limit:
+        return False
+    depth, inside = 0, False
+    for _, _, pieces in _pieces(raw):
+        marks = b"".join(pieces[inside::2])
+        inside ^= len(pieces) % 2 == 0
+        for run in _RUNS.findall(marks.translate(None, _ALL_BUT_BRACKETS)):
+            depth += len(run) if run[:1] in (b"[", b"{") else -len(run)
+            if depth > limit:
+                return True
+    return False
+
+
+def _count(raw: bytes | Raw, wanted: bytes) -> int:
+    if type(raw) is bytes:
+        return sum(map(raw.count, wanted))
+    return sum(piece.count(byte) for piece in _slices(raw) for byte in wanted)
+
+
+def _slices(raw: bytes | Raw) -> Iterator[bytes]:
+    view = memoryview(raw)
+    for at in range(0, len(view), _SLICE):
+        yield bytes(view[at : at + _SLICE])
+
+
+def _pieces(raw: bytes | Raw) -> Iterator[tuple[int, int, list[bytes]]]:
+    """Each slice: its size, its backslashes, and what stands between its quotes, without moving a byte."""
+    view, at = memoryview(raw), 0
+    while at < len(view):
+        piece = bytes(view[at : at + _SLICE])
+        escapes = piece.count(b"\\")
+        if escapes:
+            if len(piece) > 1 and (len(piece) - len(piece.rstrip(b"\\"))) % 2:
+                piece = piece[:-1]  # what the last backslash escapes is in the next slice
+                escapes -= 1
+            piece = piece.replace(rb"\\", b"__").replace(rb"\"", b"__")
+        at += len(piece)
+        yield len(piece), escapes, piece.split(b'"')
+
 
 SLICE = 64 * 1024
 NUMBER_TOO_LONG = "Integer value out of range"
@@ -24,7 +119,7 @@ _BACKSLASH = b"\\"[0]
 _LONGEST_ESCAPE = 12
 """Two of `\\ud83d`: a pair is one character."""
 _MARK = secrets.token_hex(16)
-"""Nobody can guess it, so that no text has it."""
+"""It cannot be guessed, so no text of a request has it."""
 _MARKED = re.compile(rb"%b(\d{6})" % _MARK.encode())
 
 _string = msgspec.json.Decoder(str).decode
@@ -53,14 +148,14 @@ def readable_parts(raw: bytes | Raw) -> Iterator[bytes]:
         yield b"".join(rest)
 
 
-def quoted(raw: bytes | Raw) -> Raw:
-    """A JSON text as a JSON string."""
+def quote_json(raw: bytes | Raw) -> Raw:
+    """Make a JSON string that holds a JSON text."""
     inner = [_inner(piece.decode()) for piece in _cut_apart(memoryview(raw))]
     return Raw(b"".join([b'"', *inner, b'"']))
 
 
 def check_long(raw: bytes | Raw) -> None:
-    """Raises what the decoder would of a JSON value that is no deeper than may be; no number is long."""
+    """Raise what the decoder would raise for a JSON value of allowed depth; no number is long."""
     if len(raw) <= LARGE:
         msgspec.json.decode(raw)
         return
@@ -114,7 +209,7 @@ def _inner(text: str) -> bytes:
 
 
 def _without_long(value: Any, long: list[str]) -> Any:
-    """The same with a mark for each long text, which goes into `long`."""
+    """The same value with a mark for each long text, which goes into `long`."""
     if isinstance(value, str):
         if len(value) <= SLICE:
             return value

@@ -13,9 +13,18 @@ from msgspec import Raw, Struct
 
 from antiphon.spec import aliases
 from antiphon.spec.aliases import Fields, string
-from antiphon.spec.codec import BRACE, BRACKET, NULL, QUOTE, UNREADABLE, Opaque, first_byte, grown
+from antiphon.spec.codec import BRACE, BRACKET, NULL, QUOTE, UNREADABLE, Opaque, extend_struct, first_byte
 from antiphon.spec.content import PARTS, Annotation, ContentPart, UrlCitation
-from antiphon.spec.error_paths import alternatives, came, complain, describe, join, missing, too_deep, wrong
+from antiphon.spec.error_paths import (
+    alternatives,
+    decode_error,
+    describe,
+    describe_raw,
+    join,
+    missing,
+    too_deep,
+    wrong,
+)
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import (
     ITEMS,
@@ -32,7 +41,6 @@ from antiphon.spec.items import (
     Reasoning,
     Role,
 )
-from antiphon.spec.json_size import is_deep
 from antiphon.spec.limits import (
     LARGE,
     MAX_ALLOWED_TOOLS,
@@ -44,7 +52,7 @@ from antiphon.spec.limits import (
     MAX_UNKNOWN_SHAPES,
     Text,
 )
-from antiphon.spec.long_values import check_long, text_pieces
+from antiphon.spec.long_json import check_long, is_deep, text_pieces
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.spec.struct_fields import Field, shape_of
 from antiphon.spec.tools import (
@@ -104,20 +112,20 @@ _TEXT = Field.plain(Text)
 _MODE = Field.plain(ToolChoiceMode)
 
 
-class Reading:
-    """One decoding. It stops at the first mistake, and counts what unknown fields cost."""
+class StrictDecoder:
+    """Decodes one body. It stops at the first mistake, and limits the sets of unknown fields."""
 
     def __init__(self, *, max_shapes: int = MAX_UNKNOWN_SHAPES) -> None:
         self.max_shapes = max_shapes
         self.unlike: set[tuple[type, tuple[str, ...]]] = set()
 
-    # --- what a tolerant reading does otherwise -----------------------------------------------------------
+    # --- what the other decoders override -----------------------------------------------------------------
 
     def fault(self, error: SpecError) -> None:
         raise error
 
     def refuse(self, error: SpecError) -> None:
-        """This may stand in a response, but not in a request."""
+        """Refuse what may stand in a response, but not in a request."""
         raise error
 
     def absent(self, field: Field, path: str) -> Any:
@@ -135,7 +143,7 @@ class Reading:
             whole = _whole_number(raw) if int in alternatives(field.type) else None
             if whole is not None:
                 return self.value(field, whole, path, expected)
-            raise complain(error, field.type, raw, path, expected) from None
+            raise decode_error(error, field.type, raw, path, expected) from None
 
     def check(self, field: Field, raw: Raw, path: str) -> None:
         """Refuse what cannot be decoded; what can is kept as it came."""
@@ -147,10 +155,10 @@ class Reading:
                 raise too_deep(path)
             check_long(raw)
         except UNREADABLE as error:
-            raise complain(error, field.type, raw, path) from None
+            raise decode_error(error, field.type, raw, path) from None
 
     def settle(self, item: Item, raw: Raw, path: str) -> Item:
-        """The last look at an item whose fields are all well: do its parts belong where they are?"""
+        """Check an item whose fields are all valid: are its parts of types that belong where they stand?"""
         match item:
             case Message(role=role):
                 self._place(item, "content", role, raw, path)
@@ -169,13 +177,13 @@ class Reading:
         try:
             return _split(raw)
         except UNREADABLE as error:
-            raise complain(error, dict, raw, path, "an object") from None
+            raise decode_error(error, dict, raw, path, "an object") from None
 
     def each(self, raw: Raw, path: str, expected: str, read: Callable[[Raw, str], T]) -> list[T]:
         try:
             elements = _split_list(raw)
         except UNREADABLE as error:
-            raise complain(error, list, raw, path, expected) from None
+            raise decode_error(error, list, raw, path, expected) from None
         found: list[T] = []
         for n, one in enumerate(elements):
             try:
@@ -257,7 +265,9 @@ class Reading:
             limit = f"expected at most {self.max_shapes} different sets of unknown fields in one body"
             self.fault(wrong(path, limit))
             return cls, {}
-        return grown(cls, tuple(kept)), {f"extra_{n}": raw.copy() for n, raw in enumerate(kept.values())}
+        return extend_struct(cls, tuple(kept)), {
+            f"extra_{n}": raw.copy() for n, raw in enumerate(kept.values())
+        }
 
     def _check_name(self, name: str, path: str) -> None:
         if len(name) > MAX_UNKNOWN_NAME:
@@ -274,7 +284,7 @@ class Reading:
     def _kind(self, fields: Fields, path: str, example: str) -> str:
         kind = string(fields, "type")
         if not kind:
-            what = came(fields["type"]) if "type" in fields else "nothing"
+            what = describe_raw(fields["type"]) if "type" in fields else "nothing"
             self.fault(wrong(join(path, "type"), f"expected a type such as {example!r}, got {what}"))
         return kind or ""
 
@@ -417,7 +427,7 @@ class Reading:
 
 
 def is_settled(request: Request) -> bool:
-    """Would a reading, field by field, leave everything as msgspec alone has read it?"""
+    """Would decoding field by field leave everything as msgspec alone has decoded it?"""
     choice, given = request.tool_choice, request.input
     if choice is not None and not isinstance(choice, str):
         return False
