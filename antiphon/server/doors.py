@@ -1,12 +1,9 @@
 """The handlers that serve a door: one flow from a body to an answer, whatever API its clients speak."""
 
-from collections.abc import Awaitable
 from functools import partial
 from typing import Any, TypeVar
 
-from msgspec.structs import replace
-
-from antiphon.bridges.door import Asked, Door, ResponseDoor
+from antiphon.bridges.door import Asked, ResponseDoor
 from antiphon.server.endpoint import Endpoint
 from antiphon.server.exchange import Exchange, Handler
 from antiphon.server.gateway import Gateway
@@ -76,27 +73,3 @@ def door_endpoint(door: ResponseDoor[A], id: str, summary: str, about: str, **de
         idempotent=door.is_idempotent,
         **described,
     )
-
-
-def in_dialect_of(door: Door, handler: Handler) -> Handler:
-    """The handler, for exchanges in the door's dialect; the same handler if each client chooses its own."""
-    dialect = door.dialect
-    if dialect is None:
-        return handler
-
-    def handle(gateway: Gateway, exchange: Exchange) -> Awaitable[None]:
-        exchange.context = replace(exchange.context, dialect=dialect)
-        return handler(gateway, exchange)
-
-    return handle
-
-
-def for_clients_of(door: Door, theirs: Handler, others: Handler) -> Handler:
-    """The handler of a path that the clients of a door share with others; described as that of the others."""
-
-    def handle(gateway: Gateway, exchange: Exchange) -> Awaitable[None]:
-        head = exchange.head
-        return (theirs if door.serves(head.path, head.headers) else others)(gateway, exchange)
-
-    handle.__doc__ = others.__doc__
-    return handle

@@ -8,7 +8,7 @@ from antiphon.bridges.vscode import VsCodeRequest
 from antiphon.bridges.vscode.door import VSCODE
 from antiphon.server.api.objects import Description
 from antiphon.server.api.openapi import document
-from antiphon.server.doors import door_endpoint, in_dialect_of
+from antiphon.server.doors import door_endpoint
 from antiphon.server.endpoint import Endpoint, EndpointGroup
 from antiphon.server.exchange import Exchange, Handler, Head
 from antiphon.server.gateway import Gateway
@@ -129,7 +129,7 @@ def _compile_pattern(path: str) -> re.Pattern[str]:
 
 _PATHS: dict[str, _Methods] = {}
 for _each in ENDPOINTS:
-    _PATHS.setdefault(_each.path, {})[_each.method] = in_dialect_of(_each.door, _each.handler)
+    _PATHS.setdefault(_each.path, {})[_each.method] = _each.bind()
 _FIXED = {path: methods for path, methods in _PATHS.items() if "{" not in path}
 _PATTERNS = [(_compile_pattern(path), methods) for path, methods in _PATHS.items() if "{" in path]
 

@@ -25,7 +25,6 @@ from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.server.routes import stored_responses
 from antiphon.server.streaming import answer_headers
-from antiphon.spec.codec import encode
 from antiphon.spec.limits import LARGE
 from antiphon.store import RUNNING
 from antiphon.wires.worker_thread import in_worker_thread
@@ -39,9 +38,9 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
     await stored_responses.answer_as(exchange, found, encode_completion, untold)
 
 
-async def delete(gateway: Gateway, exchange: Exchange) -> None:
+async def delete(gateway: Gateway, exchange: Exchange) -> DeletedCompletion:
     id = await stored_responses.deleted(gateway, exchange)
-    await exchange.answer(encode(DeletedCompletion(id=id)))
+    return DeletedCompletion(id=id)
 
 
 async def create_embeddings(gateway: Gateway, exchange: Exchange) -> None:
@@ -86,7 +85,6 @@ ENDPOINTS = (
         delete,
         "deleteChatCompletion",
         "Delete a chat completion",
-        answer=DeletedCompletion,
         door=CHAT_COMPLETIONS,
     ),
     Endpoint(

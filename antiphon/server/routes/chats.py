@@ -12,10 +12,8 @@ from antiphon.server.api.objects import (
 from antiphon.server.endpoint import LIMIT, Endpoint, Query, after
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.server.json_body import json_body
 from antiphon.server.paging import Paging, unknown_cursor, whole
 from antiphon.spec import ids
-from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_response, decode_stored_items
 from antiphon.spec.error_paths import wrong
 from antiphon.spec.errors import ErrorPayload, SpecError
@@ -27,7 +25,7 @@ from antiphon.wires.worker_thread import in_worker_thread
 _MOST_SEARCHED = 200
 
 
-async def list_chats(gateway: Gateway, exchange: Exchange) -> None:
+async def list_chats(gateway: Gateway, exchange: Exchange) -> ChatList:
     """The one that changed last comes first."""
     paging, search = Paging.of(exchange), exchange.query("search") or ""
     if len(search) > _MOST_SEARCHED:
@@ -39,14 +37,13 @@ async def list_chats(gateway: Gateway, exchange: Exchange) -> None:
         )
     except UnknownCursor:
         raise unknown_cursor(paging.after, "chat") from None
-    await exchange.answer(encode(ChatList.of([_shown(chat) for chat in page.chats], more=page.more)))
+    return ChatList.of([_shown(chat) for chat in page.chats], more=page.more)
 
 
-async def create(gateway: Gateway, exchange: Exchange) -> None:
+async def create(gateway: Gateway, exchange: Exchange, body: ChatEditBody) -> ChatObject:
     """With `current`, a response that is in no chat yet becomes its newest, and all that it continues
     comes with it.
     """
-    body = await json_body(gateway, exchange, ChatEditBody, optional=True)
     tenant, now = exchange.context.tenant, gateway.engine.clock()
     id = ids.new_id(ids.CHAT)
     if body.current is not None:
@@ -65,20 +62,19 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
         made = await gateway.store.create_chat(made)
     except StoreConflict as conflict:
         raise _current_is_gone(conflict) from None
-    await exchange.answer(encode(_shown(made)))
+    return _shown(made)
 
 
-async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
+async def retrieve(gateway: Gateway, exchange: Exchange) -> ChatObject:
     id = exchange.params["id"]
     found = await gateway.store.chat(exchange.context.tenant, id)
     if found is None:
         raise chat_not_found(id)
-    await exchange.answer(encode(_shown(found)))
+    return _shown(found)
 
 
-async def update(gateway: Gateway, exchange: Exchange) -> None:
+async def update(gateway: Gateway, exchange: Exchange, body: ChatEditBody) -> ChatObject:
     """Renames it, pins it, or moves it to another branch. What is left out stays."""
-    body = await json_body(gateway, exchange, ChatEditBody, optional=True)
     tenant, id = exchange.context.tenant, exchange.params["id"]
     if body.current is not None:
         await _check_current(gateway, tenant, body.current, id)
@@ -90,10 +86,10 @@ async def update(gateway: Gateway, exchange: Exchange) -> None:
         raise _current_is_gone(conflict) from None
     if found is None:
         raise chat_not_found(id)
-    await exchange.answer(encode(_shown(found)))
+    return _shown(found)
 
 
-async def delete(gateway: Gateway, exchange: Exchange) -> None:
+async def delete(gateway: Gateway, exchange: Exchange) -> DeletedChat:
     """Its responses go with it; one that still runs is cancelled first."""
     tenant, id = exchange.context.tenant, exchange.params["id"]
     found, cancelled = await gateway.store.chat(tenant, id), None
@@ -103,7 +99,7 @@ async def delete(gateway: Gateway, exchange: Exchange) -> None:
         found = await gateway.store.chat(tenant, id)
     if not await gateway.store.delete_chat(tenant, id):
         raise chat_not_found(id)
-    await exchange.answer(encode(DeletedChat(id=id)))
+    return DeletedChat(id=id)
 
 
 async def responses(gateway: Gateway, exchange: Exchange) -> None:
@@ -176,34 +172,14 @@ _SEARCH = Query(
 )
 ENDPOINTS = (
     Endpoint(
-        "GET /v1/antiphon/chats",
-        list_chats,
-        "listChats",
-        "List or search chats",
-        answer=ChatList,
-        query=(*_PAGING, _SEARCH),
+        "GET /v1/antiphon/chats", list_chats, "listChats", "List or search chats", query=(*_PAGING, _SEARCH)
     ),
     Endpoint(
-        "POST /v1/antiphon/chats",
-        create,
-        "createChat",
-        "Create a chat",
-        body=ChatEditBody,
-        body_required=False,
-        answer=ChatObject,
-        errors=(404,),
+        "POST /v1/antiphon/chats", create, "createChat", "Create a chat", body_required=False, errors=(404,)
     ),
-    Endpoint("GET /v1/antiphon/chats/{id}", retrieve, "getChat", "Retrieve a chat", answer=ChatObject),
-    Endpoint(
-        "POST /v1/antiphon/chats/{id}",
-        update,
-        "updateChat",
-        "Update a chat",
-        body=ChatEditBody,
-        body_required=False,
-        answer=ChatObject,
-    ),
-    Endpoint("DELETE /v1/antiphon/chats/{id}", delete, "deleteChat", "Delete a chat", answer=DeletedChat),
+    Endpoint("GET /v1/antiphon/chats/{id}", retrieve, "getChat", "Retrieve a chat"),
+    Endpoint("POST /v1/antiphon/chats/{id}", update, "updateChat", "Update a chat", body_required=False),
+    Endpoint("DELETE /v1/antiphon/chats/{id}", delete, "deleteChat", "Delete a chat"),
     Endpoint(
         "GET /v1/antiphon/chats/{id}/responses",
         responses,

@@ -7,7 +7,6 @@ from antiphon.server.api.objects import StandaloneSearchAnswer
 from antiphon.server.endpoint import Endpoint
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.server.json_body import json_body
 from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.decode import decode_items
 from antiphon.spec.errors import SpecError
@@ -18,11 +17,10 @@ from antiphon.tools.web_search.tool import WebSearch
 _SEARCH = Opaque.make(type="web_search")
 
 
-async def create(gateway: Gateway, exchange: Exchange) -> None:
+async def create(gateway: Gateway, exchange: Exchange, body: StandaloneSearchBody) -> StandaloneSearchAnswer:
     """Searches that Codex makes beside its responses, with `supports_standalone_web_search`. A failure
     is described in `output`, for the model.
     """
-    body = await json_body(gateway, exchange, StandaloneSearchBody)
     exchange.watch()
     tool, context = gateway.engine.hosted.tools["web_search"], exchange.context
     assert isinstance(tool, WebSearch)
@@ -31,7 +29,7 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
     else:
         async with open_run(exchange.new_run(gateway, "search")) as upstreams:
             output = await StandaloneSearch(tool, upstreams).answer(body, _said(body), context.tenant)
-    await exchange.answer(encode(StandaloneSearchAnswer(output=output)))
+    return StandaloneSearchAnswer(output=output)
 
 
 def _said(body: StandaloneSearchBody) -> list[Item]:
@@ -43,13 +41,4 @@ def _said(body: StandaloneSearchBody) -> list[Item]:
     return []
 
 
-ENDPOINTS = (
-    Endpoint(
-        "POST /v1/alpha/search",
-        create,
-        "createSearch",
-        "Create a web search of Codex",
-        body=StandaloneSearchBody,
-        answer=StandaloneSearchAnswer,
-    ),
-)
+ENDPOINTS = (Endpoint("POST /v1/alpha/search", create, "createSearch", "Create a web search of Codex"),)

@@ -8,8 +8,6 @@ from antiphon.server.endpoint import Endpoint
 from antiphon.server.exchange import Exchange
 from antiphon.server.file_transfer import send_file
 from antiphon.server.gateway import Gateway
-from antiphon.server.json_body import json_body
-from antiphon.spec.codec import encode
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.tools.base import ToolFailure
 from antiphon.tools.code_interpreter import CodeInterpreter
@@ -18,12 +16,11 @@ from antiphon.tools.code_interpreter.containers import files_by_id
 _NOT_A_PAGE = ((b"content-disposition", b"attachment"), (b"x-content-type-options", b"nosniff"))
 
 
-async def create(gateway: Gateway, exchange: Exchange) -> None:
+async def create(gateway: Gateway, exchange: Exchange, body: ContainerBody) -> ContainerObject:
     """For code that a model will run, with copies of uploaded files. A tool names it: `{"type":
     "code_interpreter", "container": "cntr_…"}`.
     """
     tool, tenant, now = _tool(gateway), exchange.context.tenant, gateway.engine.clock()
-    body = await json_body(gateway, exchange, ContainerBody, optional=True)
     files = await tool.find_files(tenant, body.file_ids, "file_ids")
     try:
         id = tool.containers.new(tenant, now)
@@ -33,10 +30,10 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
         await tool.put(tenant, id, files)
     except ToolFailure as full:
         raise SpecError(invalid_param("file_ids", str(full))) from None
-    await exchange.answer(encode(ContainerObject(id=id, created_at=int(now), name=body.name)))
+    return ContainerObject(id=id, created_at=int(now), name=body.name)
 
 
-async def list_files(gateway: Gateway, exchange: Exchange) -> None:
+async def list_files(gateway: Gateway, exchange: Exchange) -> ContainerFileList:
     """What code that a model has run keeps from one call to the next."""
     container = exchange.params["id"]
     files = [
@@ -49,7 +46,7 @@ async def list_files(gateway: Gateway, exchange: Exchange) -> None:
         )
         for id, file in files_by_id(_found(gateway, exchange)).items()
     ]
-    await exchange.answer(encode(ContainerFileList(data=files)))
+    return ContainerFileList(data=files)
 
 
 async def content(gateway: Gateway, exchange: Exchange) -> None:
@@ -87,17 +84,11 @@ ENDPOINTS = (
         create,
         "createContainer",
         "Create a container",
-        body=ContainerBody,
         body_required=False,
-        answer=ContainerObject,
         errors=(404, 429),
     ),
     Endpoint(
-        "GET /v1/containers/{id}/files",
-        list_files,
-        "listContainerFiles",
-        "List the files of a container",
-        answer=ContainerFileList,
+        "GET /v1/containers/{id}/files", list_files, "listContainerFiles", "List the files of a container"
     ),
     Endpoint(
         "GET /v1/containers/{id}/files/{item}/content",

@@ -29,7 +29,7 @@ from antiphon.store.base import ItemPage, StoredItem, array
 from antiphon.wires.worker_thread import in_worker_thread
 
 
-async def create(gateway: Gateway, exchange: Exchange) -> None:
+async def create(gateway: Gateway, exchange: Exchange) -> ConversationObject:
     body, _, encoded = await _body(gateway, exchange, optional=True)
     now = gateway.engine.clock()
     made = StoredConversation(
@@ -43,28 +43,28 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
         await gateway.store.create_conversation(made, encoded)
     except StoreConflict as conflict:
         raise _twice(conflict) from None
-    await _answer(exchange, made)
+    return _conversation_object(made)
 
 
-async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
-    await _answer(exchange, await _find(gateway, exchange))
+async def retrieve(gateway: Gateway, exchange: Exchange) -> ConversationObject:
+    return _conversation_object(await _find(gateway, exchange))
 
 
-async def update(gateway: Gateway, exchange: Exchange) -> None:
+async def update(gateway: Gateway, exchange: Exchange) -> ConversationObject:
     """The metadata that is sent replaces what was there."""
     body = await exchange.decoded(_read_metadata, gateway.config.server.body_limit)
     id = exchange.params["id"]
     if not await gateway.store.set_metadata(exchange.context.tenant, id, encode(body.metadata or {})):
         raise _missing(id)
-    await _answer(exchange, await _find(gateway, exchange))
+    return _conversation_object(await _find(gateway, exchange))
 
 
-async def delete(gateway: Gateway, exchange: Exchange) -> None:
+async def delete(gateway: Gateway, exchange: Exchange) -> DeletedConversation:
     """Its items go with it; responses that were created in it stay."""
     id = exchange.params["id"]
     if not await gateway.store.delete_conversation(exchange.context.tenant, id):
         raise _missing(id)
-    await exchange.answer(encode(DeletedConversation(id=id)))
+    return DeletedConversation(id=id)
 
 
 async def items(gateway: Gateway, exchange: Exchange) -> None:
@@ -115,12 +115,12 @@ async def item(gateway: Gateway, exchange: Exchange) -> None:
     await exchange.answer(found)
 
 
-async def delete_item(gateway: Gateway, exchange: Exchange) -> None:
+async def delete_item(gateway: Gateway, exchange: Exchange) -> ConversationObject:
     """The answer is the conversation."""
     conversation, item = await _find(gateway, exchange), exchange.params["item"]
     if not await gateway.store.delete_conversation_item(exchange.context.tenant, conversation.id, item):
         raise _missing_item(item)
-    await _answer(exchange, conversation)
+    return _conversation_object(conversation)
 
 
 async def _body(
@@ -170,10 +170,9 @@ async def _find(gateway: Gateway, exchange: Exchange) -> StoredConversation:
     return found
 
 
-async def _answer(exchange: Exchange, conversation: StoredConversation) -> None:
+def _conversation_object(conversation: StoredConversation) -> ConversationObject:
     metadata = msgspec.json.decode(conversation.metadata, type=dict[str, str])
-    shown = ConversationObject(id=conversation.id, created_at=conversation.created_at, metadata=metadata)
-    await exchange.answer(encode(shown))
+    return ConversationObject(id=conversation.id, created_at=conversation.created_at, metadata=metadata)
 
 
 def _missing(id: str) -> SpecError:
@@ -200,15 +199,8 @@ ENDPOINTS = (
         "Create a conversation",
         body=ConversationBody,
         body_required=False,
-        answer=ConversationObject,
     ),
-    Endpoint(
-        "GET /v1/conversations/{id}",
-        retrieve,
-        "getConversation",
-        "Retrieve a conversation",
-        answer=ConversationObject,
-    ),
+    Endpoint("GET /v1/conversations/{id}", retrieve, "getConversation", "Retrieve a conversation"),
     Endpoint(
         "POST /v1/conversations/{id}",
         update,
@@ -216,15 +208,8 @@ ENDPOINTS = (
         "Update a conversation",
         body=ConversationBody,
         narrows={"required": ["metadata"], "properties": {"metadata": {"type": "object"}}},
-        answer=ConversationObject,
     ),
-    Endpoint(
-        "DELETE /v1/conversations/{id}",
-        delete,
-        "deleteConversation",
-        "Delete a conversation",
-        answer=DeletedConversation,
-    ),
+    Endpoint("DELETE /v1/conversations/{id}", delete, "deleteConversation", "Delete a conversation"),
     Endpoint(
         "GET /v1/conversations/{id}/items",
         items,
@@ -243,11 +228,5 @@ ENDPOINTS = (
         answer=ItemList,
     ),
     Endpoint("GET /v1/conversations/{id}/items/{item}", item, "getItem", "Retrieve an item", answer=AnyItem),
-    Endpoint(
-        "DELETE /v1/conversations/{id}/items/{item}",
-        delete_item,
-        "deleteItem",
-        "Delete an item",
-        answer=ConversationObject,
-    ),
+    Endpoint("DELETE /v1/conversations/{id}/items/{item}", delete_item, "deleteItem", "Delete an item"),
 )

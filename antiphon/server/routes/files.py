@@ -5,7 +5,6 @@ from urllib.parse import quote
 
 from antiphon.bridges.messages.door import MESSAGES
 from antiphon.server.api.file_objects import DeletedFile, FileForm, FileList, FileObject, FilePurpose
-from antiphon.server.doors import for_clients_of
 from antiphon.server.endpoint import LIMIT, ORDER, Endpoint, Query, after
 from antiphon.server.exchange import Exchange
 from antiphon.server.file_transfer import delete_file, find_file, receive_file, send_file
@@ -13,7 +12,6 @@ from antiphon.server.forms import Form
 from antiphon.server.gateway import Gateway
 from antiphon.server.paging import Paging, unknown_cursor
 from antiphon.server.routes import messages_files
-from antiphon.spec.codec import encode
 from antiphon.spec.error_paths import wrong
 from antiphon.store import UnknownCursor, UploadedFile
 from antiphon.tools.file_search.library import missing_content
@@ -22,16 +20,16 @@ _PURPOSES: tuple[str, ...] = get_args(FilePurpose)
 _SECONDS = range(3600, 2592001)
 
 
-async def create(gateway: Gateway, exchange: Exchange) -> None:
+async def create(gateway: Gateway, exchange: Exchange) -> FileObject:
     """A form (`multipart/form-data`) with the file and its purpose; with `expires_after[anchor]`
     (`created_at`) and `expires_after[seconds]` it expires. A request names the file as `{"type":
     "input_file", "file_id": …}`.
     """
     kept = await receive_file(gateway, exchange, lambda form: (_purpose(form), _seconds(form)))
-    await exchange.answer(encode(_file_object(kept)))
+    return _file_object(kept)
 
 
-async def list_files(gateway: Gateway, exchange: Exchange) -> None:
+async def list_files(gateway: Gateway, exchange: Exchange) -> FileList:
     paging, purpose = Paging.of(exchange), exchange.query("purpose")
     try:
         page = await gateway.store.files(
@@ -43,11 +41,11 @@ async def list_files(gateway: Gateway, exchange: Exchange) -> None:
         )
     except UnknownCursor:
         raise unknown_cursor(paging.after, "file") from None
-    await exchange.answer(encode(FileList.of([_file_object(one) for one in page.files], more=page.more)))
+    return FileList.of([_file_object(one) for one in page.files], more=page.more)
 
 
-async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
-    await exchange.answer(encode(_file_object(await find_file(gateway, exchange))))
+async def retrieve(gateway: Gateway, exchange: Exchange) -> FileObject:
+    return _file_object(await find_file(gateway, exchange))
 
 
 async def content(gateway: Gateway, exchange: Exchange) -> None:
@@ -64,9 +62,9 @@ async def content(gateway: Gateway, exchange: Exchange) -> None:
         raise missing_content(file.id) from None
 
 
-async def delete(gateway: Gateway, exchange: Exchange) -> None:
+async def delete(gateway: Gateway, exchange: Exchange) -> DeletedFile:
     """It is taken out of all vector stores, too."""
-    await exchange.answer(encode(DeletedFile(id=await delete_file(gateway, exchange))))
+    return DeletedFile(id=await delete_file(gateway, exchange))
 
 
 def _purpose(form: Form) -> str:
@@ -106,35 +104,35 @@ _PAGING = (after("one"), LIMIT, ORDER)
 ENDPOINTS = (
     Endpoint(
         "POST /v1/files",
-        for_clients_of(MESSAGES, messages_files.create, create),
+        create,
         "createFile",
         "Create a file",
         body=FileForm,
         body_type="multipart/form-data",
-        answer=FileObject,
         errors=(429,),
+        theirs=(MESSAGES, messages_files.create),
     ),
     Endpoint(
         "GET /v1/files",
-        for_clients_of(MESSAGES, messages_files.list_files, list_files),
+        list_files,
         "listFiles",
         "List files",
-        answer=FileList,
         query=(Query("purpose", "Only files of this purpose.", {"type": "string"}), *_PAGING),
+        theirs=(MESSAGES, messages_files.list_files),
     ),
     Endpoint(
         "GET /v1/files/{id}",
-        for_clients_of(MESSAGES, messages_files.retrieve, retrieve),
+        retrieve,
         "getFile",
         "Retrieve a file",
-        answer=FileObject,
+        theirs=(MESSAGES, messages_files.retrieve),
     ),
     Endpoint(
         "DELETE /v1/files/{id}",
-        for_clients_of(MESSAGES, messages_files.delete, delete),
+        delete,
         "deleteFile",
         "Delete a file",
-        answer=DeletedFile,
+        theirs=(MESSAGES, messages_files.delete),
     ),
     Endpoint(
         "GET /v1/files/{id}/content",

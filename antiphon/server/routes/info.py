@@ -70,11 +70,11 @@ async def readyz(gateway: Gateway, exchange: Exchange) -> None:
     await exchange.answer(encode(answer), 200 if ready else 503)
 
 
-async def audit(gateway: Gateway, exchange: Exchange) -> None:
+async def audit(gateway: Gateway, exchange: Exchange) -> AuditReport:
     """How many streams and answers this worker has audited, as `[server] audit` asks for, and how often
     each rule of the protocol was broken.
     """
-    await exchange.answer(encode(gateway.audits.report(exchange.context)))
+    return gateway.audits.report(exchange.context)
 
 
 async def docs(gateway: Gateway, exchange: Exchange) -> None:
@@ -100,11 +100,11 @@ def _file(name: str) -> bytes:
     return files("antiphon.server").joinpath(name).read_bytes()
 
 
-async def routes(gateway: Gateway, exchange: Exchange) -> None:
+async def routes(gateway: Gateway, exchange: Exchange) -> RouteList:
     """Every name that has several targets, with the state of each: whether it is asked or rests after
     failures, and how fast it is.
     """
-    await exchange.answer(encode(route_list(gateway.engine.routes)))
+    return route_list(gateway.engine.routes)
 
 
 def route_list(routes: Routes) -> RouteList:
@@ -146,8 +146,8 @@ def _known(number: float, digits: int) -> float | None:
 
 
 ENDPOINTS = (
-    Endpoint("GET /v1/audit", audit, "audit", "Get the audit report", answer=AuditReport),
-    Endpoint("GET /v1/antiphon/routes", routes, "listRoutes", "List routes", answer=RouteList),
+    Endpoint("GET /v1/audit", audit, "audit", "Get the audit report"),
+    Endpoint("GET /v1/antiphon/routes", routes, "listRoutes", "List routes"),
     Endpoint(
         "GET /api/hello",
         healthz,

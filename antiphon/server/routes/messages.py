@@ -11,7 +11,6 @@ from antiphon.server.doors import door_endpoint
 from antiphon.server.endpoint import Endpoint
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.spec.codec import encode
 from antiphon.spec.content import InputFile, InputImage
 from antiphon.spec.items import parts_of
 
@@ -19,7 +18,7 @@ _OF_A_PICTURE = 1_600
 """How many tokens a picture or a file is taken for where nobody counts them."""
 
 
-async def count_tokens(gateway: Gateway, exchange: Exchange) -> None:
+async def count_tokens(gateway: Gateway, exchange: Exchange) -> MessageTokens:
     """Nothing is generated. Where the provider cannot count, the number is an estimate: a token for four
     characters, and 1,600 for each picture or file.
     """
@@ -32,7 +31,7 @@ async def count_tokens(gateway: Gateway, exchange: Exchange) -> None:
         count = await token_counts.count_tokens(run, turn)
     except UpstreamError:
         count = None
-    await exchange.answer(encode(MessageTokens(input_tokens=_estimate(turn) if count is None else count)))
+    return MessageTokens(input_tokens=_estimate(turn) if count is None else count)
 
 
 def _estimate(turn: Turn) -> int:
@@ -62,7 +61,6 @@ ENDPOINTS = (
         "countMessageTokens",
         "Count the tokens of a message",
         body=MessagesBody,
-        answer=MessageTokens,
         door=MESSAGES,
         errors=(
             404,

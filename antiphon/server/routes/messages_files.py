@@ -10,7 +10,6 @@ from antiphon.server.file_transfer import delete_file, find_file, receive_file
 from antiphon.server.forms import Form
 from antiphon.server.gateway import Gateway
 from antiphon.server.paging import page_limit
-from antiphon.spec.codec import encode
 from antiphon.spec.error_paths import describe, wrong
 from antiphon.store import UnknownCursor, UploadedFile
 
@@ -23,21 +22,21 @@ _CURSOR = "page_"
 _UNKNOWN = "application/octet-stream"
 
 
-async def create(gateway: Gateway, exchange: Exchange) -> None:
+async def create(gateway: Gateway, exchange: Exchange) -> MessagesFile:
     kept = await receive_file(gateway, exchange, lambda form: (_PURPOSE, _seconds_to_live(form)))
-    await exchange.answer(encode(_file_object(kept)))
+    return _file_object(kept)
 
 
-async def list_files(gateway: Gateway, exchange: Exchange) -> None:
-    await exchange.answer(encode(await _file_page(gateway, exchange)))
+async def list_files(gateway: Gateway, exchange: Exchange) -> MessagesFileList:
+    return await _file_page(gateway, exchange)
 
 
-async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
-    await exchange.answer(encode(_file_object(await find_file(gateway, exchange))))
+async def retrieve(gateway: Gateway, exchange: Exchange) -> MessagesFile:
+    return _file_object(await find_file(gateway, exchange))
 
 
-async def delete(gateway: Gateway, exchange: Exchange) -> None:
-    await exchange.answer(encode(DeletedMessagesFile(id=await delete_file(gateway, exchange))))
+async def delete(gateway: Gateway, exchange: Exchange) -> DeletedMessagesFile:
+    return DeletedMessagesFile(id=await delete_file(gateway, exchange))
 
 
 def _file_object(file: UploadedFile) -> MessagesFile:

@@ -12,7 +12,6 @@ from antiphon.catalogue.codex import CodexModel, codex_catalogue
 from antiphon.config import Target, UnknownModel
 from antiphon.server.api.messages import MessagesModel, MessagesModelList
 from antiphon.server.api.objects import ModelDetails, ModelList, ModelObject
-from antiphon.server.doors import for_clients_of
 from antiphon.server.endpoint import Endpoint
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
@@ -39,9 +38,9 @@ async def list_models(gateway: Gateway, exchange: Exchange) -> None:
     await exchange.answer(encode(ModelList(data=await _model_objects(gateway, exchange, found))))
 
 
-async def list_messages_models(gateway: Gateway, exchange: Exchange) -> None:
+async def list_messages_models(gateway: Gateway, exchange: Exchange) -> MessagesModelList:
     models = await _model_objects(gateway, exchange, await _served(gateway, exchange))
-    await exchange.answer(encode(_messages_page(models, exchange)))
+    return _messages_page(models, exchange)
 
 
 async def _model_objects(gateway: Gateway, exchange: Exchange, found: dict[str, Target]) -> list[ModelObject]:
@@ -84,14 +83,14 @@ async def _codex_models(gateway: Gateway, exchange: Exchange, found: dict[str, T
     await exchange.answer(body, headers=((b"etag", tag),))
 
 
-async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
+async def retrieve(gateway: Gateway, exchange: Exchange) -> ModelObject:
     """The id may have slashes in it."""
-    await exchange.answer(encode(await _find_model(gateway, exchange, exchange.params["id"])))
+    return await _find_model(gateway, exchange, exchange.params["id"])
 
 
-async def retrieve_messages_model(gateway: Gateway, exchange: Exchange) -> None:
+async def retrieve_messages_model(gateway: Gateway, exchange: Exchange) -> MessagesModel:
     found = await _find_model(gateway, exchange, model_of(exchange.params["id"]))
-    await exchange.answer(encode(_messages_model(found, found.id)))
+    return _messages_model(found, found.id)
 
 
 async def _find_model(gateway: Gateway, exchange: Exchange, id: str) -> ModelObject:
@@ -186,16 +185,17 @@ def _index_of(ids: list[str], id: str, param: str) -> int:
 ENDPOINTS = (
     Endpoint(
         "GET /v1/models",
-        for_clients_of(MESSAGES, list_messages_models, list_models),
+        list_models,
         "listModels",
         "List models",
         answer=ModelList,
+        theirs=(MESSAGES, list_messages_models),
     ),
     Endpoint(
         "GET /v1/models/{id...}",
-        for_clients_of(MESSAGES, retrieve_messages_model, retrieve),
+        retrieve,
         "getModel",
         "Retrieve a model",
-        answer=ModelObject,
+        theirs=(MESSAGES, retrieve_messages_model),
     ),
 )

@@ -74,7 +74,7 @@ async def _repeat(gateway: Gateway, exchange: Exchange, request: Request, found:
         )
 
 
-async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
+async def input_tokens(gateway: Gateway, exchange: Exchange) -> InputTokens:
     """Nothing is generated. A provider that cannot count exactly is a 400."""
     request = await exchange.decoded(decode_request, gateway.config.server.body_limit)
     exchange.context.dialect.check_words(request)
@@ -85,7 +85,7 @@ async def input_tokens(gateway: Gateway, exchange: Exchange) -> None:
         assert run.target is not None
         message = f"the provider {run.target.provider!r} cannot count tokens without answering"
         raise SpecError(ErrorPayload("invalid_request", message, code="unsupported", param="model"), 400)
-    await exchange.answer(encode(InputTokens(input_tokens=count)))
+    return InputTokens(input_tokens=count)
 
 
 async def compact(gateway: Gateway, exchange: Exchange) -> None:
@@ -134,7 +134,6 @@ ENDPOINTS = (
         "countInputTokens",
         "Count input tokens",
         body=Request,
-        answer=InputTokens,
         errors=(404,),
     ),
 )

@@ -16,7 +16,7 @@ from antiphon.server.gateway import Gateway
 from antiphon.server.paging import Paging, listed, unknown_cursor
 from antiphon.server.routes.background import FROM_THE_START, stream_log
 from antiphon.server.streaming import Stream, answer_headers
-from antiphon.spec.codec import Opaque, encode
+from antiphon.spec.codec import Opaque
 from antiphon.spec.decode import decode_response, decode_stored_items
 from antiphon.spec.error_paths import wrong
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_request
@@ -64,11 +64,11 @@ async def follow(
     await stream_log(gateway, exchange, decode_response(found.body), after)
 
 
-async def delete(gateway: Gateway, exchange: Exchange) -> None:
+async def delete(gateway: Gateway, exchange: Exchange) -> DeletedResponse:
     """A background response that still runs is cancelled first. Responses that continue this one keep
     their context.
     """
-    await exchange.answer(encode(DeletedResponse(id=await deleted(gateway, exchange))))
+    return DeletedResponse(id=await deleted(gateway, exchange))
 
 
 async def deleted(gateway: Gateway, exchange: Exchange) -> str:
@@ -108,7 +108,7 @@ async def input_items(gateway: Gateway, exchange: Exchange) -> None:
     await exchange.answer(found)
 
 
-async def audit(gateway: Gateway, exchange: Exchange) -> None:
+async def audit(gateway: Gateway, exchange: Exchange) -> ResponseAudit:
     """Holds the logged events of a background response to the rules of the protocol, whether or not
     `[server] audit` has chosen it. While it runs, the events so far are judged.
     """
@@ -128,7 +128,7 @@ async def audit(gateway: Gateway, exchange: Exchange) -> None:
     if events is None:
         raise missing(found.id)
     broken = auditor.violations if found.status in RUNNING else auditor.finish()
-    verdict = ResponseAudit(
+    return ResponseAudit(
         response_id=found.id,
         status=found.status,
         events=count,
@@ -139,7 +139,6 @@ async def audit(gateway: Gateway, exchange: Exchange) -> None:
             for one in broken
         ],
     )
-    await exchange.answer(encode(verdict))
 
 
 def _feed(auditor: Auditor, events: Sequence[LoggedEvent]) -> None:
@@ -268,9 +267,7 @@ ENDPOINTS = (
         query=_RESUMING,
         streams=True,
     ),
-    Endpoint(
-        "DELETE /v1/responses/{id}", delete, "deleteResponse", "Delete a response", answer=DeletedResponse
-    ),
+    Endpoint("DELETE /v1/responses/{id}", delete, "deleteResponse", "Delete a response"),
     Endpoint(
         "POST /v1/responses/{id}/cancel", cancel, "cancelResponse", "Cancel a response", answer=Response
     ),
@@ -282,11 +279,5 @@ ENDPOINTS = (
         answer=ItemList,
         query=(after("item"), LIMIT, ORDER),
     ),
-    Endpoint(
-        "GET /v1/antiphon/audit/{id}",
-        audit,
-        "auditResponse",
-        "Get the verdict on a response",
-        answer=ResponseAudit,
-    ),
+    Endpoint("GET /v1/antiphon/audit/{id}", audit, "auditResponse", "Get the verdict on a response"),
 )

@@ -10,7 +10,6 @@ from antiphon.server.api import file_objects as objects
 from antiphon.server.endpoint import LIMIT, ORDER, Endpoint, Query, after
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.server.json_body import json_body
 from antiphon.server.paging import Paging, unknown_cursor
 from antiphon.spec.codec import encode
 from antiphon.spec.error_paths import wrong
@@ -30,9 +29,10 @@ _MOST_QUERIES = 8
 _LONGEST_QUERY = 4096
 
 
-async def create(gateway: Gateway, exchange: Exchange) -> None:
+async def create(
+    gateway: Gateway, exchange: Exchange, body: objects.VectorStoreBody
+) -> objects.VectorStoreObject:
     """Files that are named are read before the answer comes."""
-    body = await json_body(gateway, exchange, objects.VectorStoreBody, optional=True)
     tenant, now = exchange.context.tenant, gateway.engine.clock()
     chunking = chunking_of(body.chunking_strategy, "chunking_strategy")
     files = [
@@ -55,10 +55,10 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
         async with open_run(exchange.new_run(gateway, "indexing")) as upstreams:
             for file in files:
                 await gateway.file_search.index.add(made, file, {}, chunking, now, upstreams)
-    await _answer(exchange, await gateway.store.vector_store(tenant, made.id) or made)
+    return _shown(await gateway.store.vector_store(tenant, made.id) or made)
 
 
-async def list_stores(gateway: Gateway, exchange: Exchange) -> None:
+async def list_stores(gateway: Gateway, exchange: Exchange) -> objects.VectorStoreList:
     paging = Paging.of(exchange)
     try:
         page = await gateway.store.vector_stores(
@@ -66,17 +66,17 @@ async def list_stores(gateway: Gateway, exchange: Exchange) -> None:
         )
     except UnknownCursor:
         raise unknown_cursor(paging.after, "vector store") from None
-    answer = objects.VectorStoreList.of([_shown(one) for one in page.stores], more=page.more)
-    await exchange.answer(encode(answer))
+    return objects.VectorStoreList.of([_shown(one) for one in page.stores], more=page.more)
 
 
-async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
-    await _answer(exchange, await _find(gateway, exchange))
+async def retrieve(gateway: Gateway, exchange: Exchange) -> objects.VectorStoreObject:
+    return _shown(await _find(gateway, exchange))
 
 
-async def update(gateway: Gateway, exchange: Exchange) -> None:
+async def update(
+    gateway: Gateway, exchange: Exchange, body: objects.VectorStoreBody
+) -> objects.VectorStoreObject:
     """Its name, metadata and expiry. What is left out stays."""
-    body = await json_body(gateway, exchange, objects.VectorStoreBody, optional=True)
     found, now = await _find(gateway, exchange), int(gateway.engine.clock())
     for name in ("file_ids", "chunking_strategy"):
         if getattr(body, name) is not None:
@@ -91,20 +91,21 @@ async def update(gateway: Gateway, exchange: Exchange) -> None:
     changed = replace(found, **changes)
     if not await gateway.store.edit_vector_store(changed):
         raise missing_store(found.id)
-    await _answer(exchange, changed)
+    return _shown(changed)
 
 
-async def delete(gateway: Gateway, exchange: Exchange) -> None:
+async def delete(gateway: Gateway, exchange: Exchange) -> objects.DeletedVectorStore:
     """Its files stay."""
     id = exchange.params["id"]
     if not await gateway.store.delete_vector_store(exchange.context.tenant, id):
         raise missing_store(id)
-    await exchange.answer(encode(objects.DeletedVectorStore(id=id)))
+    return objects.DeletedVectorStore(id=id)
 
 
-async def add_file(gateway: Gateway, exchange: Exchange) -> None:
+async def add_file(
+    gateway: Gateway, exchange: Exchange, body: objects.VectorStoreFileBody
+) -> objects.VectorStoreFile:
     """It is read and cut into chunks before the answer comes; `status` says whether that was possible."""
-    body = await json_body(gateway, exchange, objects.VectorStoreFileBody)
     store, now = await _find(gateway, exchange), gateway.engine.clock()
     attributes = attributes_of(body.attributes, "attributes")
     chunking = chunking_of(body.chunking_strategy, "chunking_strategy")
@@ -114,16 +115,15 @@ async def add_file(gateway: Gateway, exchange: Exchange) -> None:
         indexed = await index.add(store, file, attributes, chunking, now, upstreams)
     if indexed is None:
         raise missing_file(file.id, "file_id")
-    await exchange.answer(encode(_shown_file(store.id, indexed)))
+    return _shown_file(store.id, indexed)
 
 
-async def files(gateway: Gateway, exchange: Exchange) -> None:
+async def files(gateway: Gateway, exchange: Exchange) -> objects.VectorStoreFileList:
     store, paging, status = await _find(gateway, exchange), Paging.of(exchange), exchange.query("filter")
     if status not in (None, "completed", "failed", "in_progress", "cancelled"):
         raise wrong("filter", "expected 'completed' or 'failed'")
     if status in ("in_progress", "cancelled"):  # no file is ever in such a state here
-        await exchange.answer(encode(objects.VectorStoreFileList.of([])))
-        return
+        return objects.VectorStoreFileList.of([])
     try:
         page = await gateway.store.indexed_files(
             store.tenant,
@@ -136,28 +136,29 @@ async def files(gateway: Gateway, exchange: Exchange) -> None:
     except UnknownCursor:
         raise unknown_cursor(paging.after, "file") from None
     shown = [_shown_file(store.id, one) for one in page.files]
-    await exchange.answer(encode(objects.VectorStoreFileList.of(shown, more=page.more)))
+    return objects.VectorStoreFileList.of(shown, more=page.more)
 
 
-async def file(gateway: Gateway, exchange: Exchange) -> None:
+async def file(gateway: Gateway, exchange: Exchange) -> objects.VectorStoreFile:
     store, id = await _find(gateway, exchange), exchange.params["item"]
     found = await gateway.store.indexed_file(store.tenant, store.id, id)
     if found is None:
         raise missing_file(id)
-    await exchange.answer(encode(_shown_file(store.id, found)))
+    return _shown_file(store.id, found)
 
 
-async def remove_file(gateway: Gateway, exchange: Exchange) -> None:
+async def remove_file(gateway: Gateway, exchange: Exchange) -> objects.DeletedVectorStoreFile:
     """The file itself stays."""
     store, id = await _find(gateway, exchange), exchange.params["item"]
     if not await gateway.store.remove_indexed_file(store.tenant, store.id, id):
         raise missing_file(id)
-    await exchange.answer(encode(objects.DeletedVectorStoreFile(id=id)))
+    return objects.DeletedVectorStoreFile(id=id)
 
 
-async def search(gateway: Gateway, exchange: Exchange) -> None:
+async def search(
+    gateway: Gateway, exchange: Exchange, body: objects.VectorStoreSearchBody
+) -> objects.SearchResultPage:
     """A search in a vector store: by their words and, with an embedding model, by their meaning."""
-    body = await json_body(gateway, exchange, objects.VectorStoreSearchBody)
     store, tool = await _find(gateway, exchange), gateway.file_search
     queries = [body.query] if isinstance(body.query, str) else body.query
     if not 1 <= len(queries) <= _MOST_QUERIES or not all(0 < len(one) <= _LONGEST_QUERY for one in queries):
@@ -188,7 +189,7 @@ async def search(gateway: Gateway, exchange: Exchange) -> None:
         )
         for one in found
     ]
-    await exchange.answer(encode(objects.SearchResultPage(search_query=queries, data=results)))
+    return objects.SearchResultPage(search_query=queries, data=results)
 
 
 async def _find(gateway: Gateway, exchange: Exchange) -> VectorStore:
@@ -204,10 +205,6 @@ async def _uploaded(gateway: Gateway, tenant: str, id: str, now: float, param: s
     if found is None:
         raise missing_file(id, param)
     return found
-
-
-async def _answer(exchange: Exchange, store: VectorStore) -> None:
-    await exchange.answer(encode(_shown(store)))
 
 
 def _shown(store: VectorStore) -> objects.VectorStoreObject:
@@ -258,56 +255,27 @@ ENDPOINTS = (
         create,
         "createVectorStore",
         "Create a vector store",
-        body=objects.VectorStoreBody,
         body_required=False,
-        answer=objects.VectorStoreObject,
         errors=(404,),
     ),
-    Endpoint(
-        "GET /v1/vector_stores",
-        list_stores,
-        "listVectorStores",
-        "List vector stores",
-        answer=objects.VectorStoreList,
-        query=_PAGING,
-    ),
-    Endpoint(
-        "GET /v1/vector_stores/{id}",
-        retrieve,
-        "getVectorStore",
-        "Retrieve a vector store",
-        answer=objects.VectorStoreObject,
-    ),
+    Endpoint("GET /v1/vector_stores", list_stores, "listVectorStores", "List vector stores", query=_PAGING),
+    Endpoint("GET /v1/vector_stores/{id}", retrieve, "getVectorStore", "Retrieve a vector store"),
     Endpoint(
         "POST /v1/vector_stores/{id}",
         update,
         "updateVectorStore",
         "Update a vector store",
-        body=objects.VectorStoreBody,
         body_required=False,
-        answer=objects.VectorStoreObject,
     ),
+    Endpoint("DELETE /v1/vector_stores/{id}", delete, "deleteVectorStore", "Delete a vector store"),
     Endpoint(
-        "DELETE /v1/vector_stores/{id}",
-        delete,
-        "deleteVectorStore",
-        "Delete a vector store",
-        answer=objects.DeletedVectorStore,
-    ),
-    Endpoint(
-        "POST /v1/vector_stores/{id}/files",
-        add_file,
-        "addVectorStoreFile",
-        "Add a file to a vector store",
-        body=objects.VectorStoreFileBody,
-        answer=objects.VectorStoreFile,
+        "POST /v1/vector_stores/{id}/files", add_file, "addVectorStoreFile", "Add a file to a vector store"
     ),
     Endpoint(
         "GET /v1/vector_stores/{id}/files",
         files,
         "listVectorStoreFiles",
         "List the files of a vector store",
-        answer=objects.VectorStoreFileList,
         query=(Query("filter", "Only files with this status.", {"enum": ["completed", "failed"]}), *_PAGING),
     ),
     Endpoint(
@@ -315,22 +283,18 @@ ENDPOINTS = (
         file,
         "getVectorStoreFile",
         "Retrieve a file of a vector store",
-        answer=objects.VectorStoreFile,
     ),
     Endpoint(
         "DELETE /v1/vector_stores/{id}/files/{item}",
         remove_file,
         "removeVectorStoreFile",
         "Delete a file from a vector store",
-        answer=objects.DeletedVectorStoreFile,
     ),
     Endpoint(
         "POST /v1/vector_stores/{id}/search",
         search,
         "searchVectorStore",
         "List the passages that fit a query",
-        body=objects.VectorStoreSearchBody,
-        answer=objects.SearchResultPage,
         errors=(502,),
     ),
 )
