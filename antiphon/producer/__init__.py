@@ -1,13 +1,11 @@
 """For agents that want to speak Open Responses: a builder, a bridge from thread events, and an endpoint."""
 
-from antiphon.producer.builder import Handle, ResponseBuilder, StateError
+from antiphon.producer.builder import Handle, ResponseBuilder, StateError, is_estimated
 from antiphon.producer.endpoint import ResponsesApp
 from antiphon.producer.integration import DualEventEmitter, FileExporter, OpenResponsesIntegration
-from antiphon.producer.options import BridgeOptions
 from antiphon.producer.produce import response_of, stream_open_responses
-from antiphon.producer.thread_bridge import ThreadEventBridge
+from antiphon.producer.thread_bridge import BridgeOptions, ThreadEventBridge
 from antiphon.producer.thread_deltas import ThreadDeltas
-from antiphon.producer.usage import is_estimated
 
 __all__ = [
     "BridgeOptions",

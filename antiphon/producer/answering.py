@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec.structs import replace
 
-from antiphon.producer.builder import ResponseBuilder
+from antiphon.producer.builder import ResponseBuilder, estimate
 from antiphon.producer.conversations import Ability, KeptConversations, no_compaction
 from antiphon.producer.produce import FAILED, Said, produce
-from antiphon.producer.usage import estimate
 from antiphon.spec import ids
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param, not_found
 from antiphon.spec.events import AnyEvent
@@ -55,7 +54,7 @@ class ProducedTurn:
 
 
 class Answers:
-    """An agent with its limits, its memory, and what it cannot do: all that both doors share."""
+    """An agent with its limits and its memory, for HTTP and for WebSockets."""
 
     def __init__(
         self,
@@ -88,7 +87,7 @@ class Answers:
         await self._schemas.close()
 
     async def begin(self, request: Request, local: TurnMemory[list[Item]] | None = None) -> ProducedTurn:
-        """A turn that has not begun: everything that can be refused without the agent has been."""
+        """Prepares a turn; raises every refusal that does not need the agent."""
         conversations = self._conversations
         self._check_model(request.model)
         conversations.check(request)
@@ -101,13 +100,14 @@ class Answers:
     async def events(
         self, turn: ProducedTurn, gone: asyncio.Future[None] | None = None
     ) -> AsyncGenerator[list[AnyEvent] | None, None]:
-        """Batches of events, None for a while of silence; a failure before the first is raised.
+        """Yields batches of events, and None after a time of silence; raises a failure before the first
+        batch.
 
         When `gone` is done, the answer is cancelled.
         """
         builder = turn.builder
         silent = isinstance(turn.request, WebSocketCreate) and not turn.request.generate
-        batches = produce(builder, _nothing if silent else self._answer, turn.request, self._schemas)
+        batches = produce(builder, _answer_nothing if silent else self._answer, turn.request, self._schemas)
         waiting: asyncio.Future[list[AnyEvent] | None] | None = None
         quiet, begun = self._patience, False
         try:
@@ -137,8 +137,8 @@ class Answers:
                 await asyncio.wait({waiting})
             await batches.aclose()
 
-    async def compacted(self, request: CompactRequest) -> CompactResource:
-        """The conversation as one item with the author's summary in it."""
+    async def compact(self, request: CompactRequest) -> CompactResource:
+        """Compacts a conversation to one item with the agent's summary."""
         if self._summarise is None or self._seal is None:
             raise no_compaction()
         from antiphon.wires.compaction import sealed_summary
@@ -191,7 +191,7 @@ def _seal(key: bytes | None) -> "Seal":
     return Seal([key if key is not None else secrets.token_bytes(32)])
 
 
-async def _nothing(request: Request) -> AsyncIterator[Said]:
+async def _answer_nothing(request: Request) -> AsyncIterator[Said]:
     """The answer to `generate: false`, which only warms a connection up."""
     none: tuple[Said, ...] = ()
     for said in none:

@@ -1,4 +1,4 @@
-"""For authors of agents: say what happens, get the events of a response that is always well formed.
+"""Builds a response for authors of agents: each call returns its events, which are always well formed.
 
 >>> builder = ResponseBuilder("my-agent")
 >>> _ = builder.start()
@@ -11,20 +11,19 @@
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET
 
-from antiphon.producer.usage import estimate
 from antiphon.spec import ids
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.events import AnyEvent
-from antiphon.spec.items import FunctionCallOutput, Phase, is_valid_extension_type
+from antiphon.spec.items import FunctionCallOutput, Item, Phase, Reasoning, is_valid_extension_type, text_size
 from antiphon.spec.limits import MAX_CALL_ID
 from antiphon.spec.request import Request, new_response
 from antiphon.spec.response import DROPPED, ESTIMATED, Receipt, Response, Usage
@@ -32,12 +31,13 @@ from antiphon.stream import deltas as d
 from antiphon.stream import lifecycle, sse
 from antiphon.stream.composer import Composer
 from antiphon.stream.framing import frames
+from antiphon.wires.usage import tokens_in
 
 HandleKind = Literal["message", "reasoning", "function_call", "item"]
 
 
 class StateError(RuntimeError):
-    """Said at the wrong time: before the start, after the end, or of an item that is done."""
+    """A call at the wrong time: before the start, after the end, or for an item that is done."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,17 +110,17 @@ class ResponseBuilder:
         """The first thing: `response.created`, then `response.in_progress`, or `response.queued` first."""
         if self._composer.state not in (lifecycle.ABSENT, lifecycle.QUEUED):
             raise StateError(f"the response is {self._composer.state} already")
-        return self._kept(self._composer.start(queued=queued))
+        return self._record(self._composer.start(queued=queued))
 
     def add_message(self, text: str = "", *, phase: Phase | None = None) -> Handle:
         """An assistant's message begins, and its text part with it."""
-        return self._words("message", text, phase)
+        return self._add_text_item("message", text, phase)
 
     def text_delta(self, message: Handle, text: str) -> list[AnyEvent]:
         return self._say(d.Words(self._open(message, "message"), text))
 
     def add_reasoning(self, text: str = "") -> Handle:
-        return self._words("reasoning", text, None)
+        return self._add_text_item("reasoning", text, None)
 
     def reasoning_delta(self, reasoning: Handle, text: str) -> list[AnyEvent]:
         return self._say(d.Words(self._open(reasoning, "reasoning"), text))
@@ -144,7 +144,7 @@ class ResponseBuilder:
         return self._say(d.CallDelta(self._open(call, "function_call"), text))
 
     def add_function_call_output(self, call: Handle | str, output: str | list[ContentPart]) -> list[AnyEvent]:
-        """What a call came to; the call itself is over with it."""
+        """Adds the output of a call, which ends the call."""
         if isinstance(call, Handle) and call.key not in self._ended:
             self.end(call)
         call_id = call.call_id if isinstance(call, Handle) else call
@@ -180,7 +180,7 @@ class ResponseBuilder:
 
     def feed(self, deltas: Iterable[d.AnyDelta]) -> list[AnyEvent]:
         """The same in the vocabulary of providers, for streams that were written as deltas."""
-        return self._kept(self._composer.feed([*deltas]))
+        return self._record(self._composer.feed([*deltas]))
 
     def add_receipt(self, param: str, reason: str, *, action: str = DROPPED, provider: str = "") -> None:
         """Tell the client, in `antiphon:receipts` of the response, what of its request was not honoured."""
@@ -192,7 +192,9 @@ class ResponseBuilder:
     # --- the end ------------------------------------------------------------------------------------------
 
     def estimate_usage(self) -> list[AnyEvent]:
-        """Count characters where nobody counted tokens, and mark the usage as an estimate."""
+        """Estimates the usage from the number of characters if the agent has reported none, and marks
+        it so.
+        """
         if self._composer.response.usage is None and not self.finished:
             reason = "an estimate: four characters count as one token"
             self.add_receipt("usage", reason, action=ESTIMATED)
@@ -222,7 +224,7 @@ class ResponseBuilder:
         return frames(self._events[-1:]).decode()
 
     def get_pending_events_sse(self) -> str:
-        """The events since this was last asked, as server-sent events."""
+        """Returns the events since the last call, as server-sent events."""
         pending, self._pending = self._events[self._pending :], len(self._events)
         return frames(pending).decode()
 
@@ -230,14 +232,14 @@ class ResponseBuilder:
         self._events, self._pending = [], 0
 
     def done(self) -> str:
-        """What a stream ends with after its terminal event."""
+        """Returns the `[DONE]` of a stream, which follows the terminal event."""
         if not self.finished:
             raise StateError("the response has not ended; call complete, incomplete or fail first")
         return sse.DONE.decode()
 
     # --- inside -------------------------------------------------------------------------------------------
 
-    def _words(self, kind: Literal["message", "reasoning"], text: str, phase: Phase | None) -> Handle:
+    def _add_text_item(self, kind: Literal["message", "reasoning"], text: str, phase: Phase | None) -> Handle:
         words = self._handle(kind)
         self._say(d.WordsStart(words.key, kind, phase))
         if text:
@@ -274,10 +276,26 @@ class ResponseBuilder:
         before: list[AnyEvent] = [] if usage is None else self._say(d.UsageDelta(usage))
         return before + self._say(ending)
 
-    def _kept(self, events: list[AnyEvent]) -> list[AnyEvent]:
+    def _record(self, events: list[AnyEvent]) -> list[AnyEvent]:
         self._events += events
         return events
 
 
 def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
+
+
+def estimate(request: Request | None, output: Sequence[Item]) -> Usage:
+    """Estimates the tokens of a request and its output: four characters are one token."""
+    given = "" if request is None else (request.instructions or "")
+    items = request.input if request is not None else None
+    size = len(given) + (len(items) if isinstance(items, str) else sum(map(text_size, items or ())))
+    thought = sum(text_size(item) for item in output if isinstance(item, Reasoning))
+    said = sum(map(text_size, output))
+    return Usage.of(tokens_in(size), tokens_in(said), reasoning=tokens_in(thought))
+
+
+def is_estimated(response: Response) -> bool:
+    """Is the usage an estimate, because the agent has reported none?"""
+    receipts = [] if response.receipts is UNSET else response.receipts
+    return any(receipt.param == "usage" and receipt.action == ESTIMATED for receipt in receipts)

@@ -1,4 +1,4 @@
-"""From a request to the whole conversation that an answer is given, and what is refused."""
+"""Resolves a request to the whole conversation for the answer, and refuses what the agent cannot do."""
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
@@ -53,7 +53,7 @@ class KeptConversations:
         return self._memory > 0
 
     def check(self, request: Request) -> None:
-        """Refuse what this agent cannot do, and tool choices that nobody could follow."""
+        """Refuses requests that this agent cannot serve, and tool choices that no model can follow."""
         for name in ("background", "conversation"):
             if getattr(request, name):
                 raise unsupported(name, f"this agent has no {name}; leave it out")
@@ -72,7 +72,7 @@ class KeptConversations:
     def resolve(
         self, request: Request | CompactRequest, local: TurnMemory[list[Item]] | None = None
     ) -> list[Item]:
-        """Everything that was said before the answer; `local` is the memory of a WebSocket."""
+        """Returns all items before the answer; `local` is the memory of a WebSocket."""
         before: list[Item] = []
         if request.previous_response_id is not None:
             before = self._previous(request.previous_response_id, local)
@@ -81,7 +81,7 @@ class KeptConversations:
         items: list[Item] = list(before)
         for n, item in enumerate(new):
             self._check_item(n, item)
-            items += self._opened(n, item) if isinstance(item, Compaction) else [item]
+            items += self._open_compaction(n, item) if isinstance(item, Compaction) else [item]
         return paired(items, len(before))
 
     def keep(self, response: Response, items: list[Item]) -> None:
@@ -112,7 +112,7 @@ class KeptConversations:
                 place = f"input[{n}].{name}[{m}]"
                 raise SpecError(invalid_param(place, message).with_code(UNSUPPORTED_CONTENT))
 
-    def _opened(self, n: int, item: Compaction) -> list[Item]:
+    def _open_compaction(self, n: int, item: Compaction) -> list[Item]:
         if self._seal is None:
             message = "this agent makes no compaction items, and can open none; send the conversation itself"
             raise SpecError(invalid_param(f"input[{n}]", message).with_code(UNSUPPORTED_CONTENT))

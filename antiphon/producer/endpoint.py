@@ -12,25 +12,29 @@ app = ResponsesApp(answer, model="greeter")   # uvicorn module:app
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from contextlib import aclosing
+from typing import TypeVar
 
 from antiphon.producer.answering import Answer, Answering, Answers, Summarise
 from antiphon.producer.conversations import Ability, no_compaction
-from antiphon.producer.exchange import EndpointExchange
 from antiphon.producer.produce import FAILED
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_compact_request, decode_request, decode_websocket_create
-from antiphon.spec.errors import ErrorPayload, SpecError, invalid_request, not_found
+from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError, invalid_request, not_found
 from antiphon.spec.items import Item
 from antiphon.spec.limits import MAX_BODY
 from antiphon.spec.request import Request, WebSocketCreate
 from antiphon.stream.framing import frames, lines
 from antiphon.stream.sse import DONE, KEEPALIVE
 from antiphon.wires.asgi import AsgiScope, ClientGone, Receive, Send
-from antiphon.wires.pieces import Pieces, decode_pieces
+from antiphon.wires.pieces import Pieces, check_json_type, decode_pieces, too_large
 from antiphon.wires.responses_socket import PATH, ResponsesSocket, Texts, refuse_handshake, texts_of
 
+T = TypeVar("T")
+_Headers = list[tuple[bytes, bytes]]
+
+_JSON = (b"content-type", b"application/json")
 _MODELS, _COMPACT = "/v1/models", f"{PATH}/compact"
 _METHODS = {PATH: ("POST",), _COMPACT: ("POST",), _MODELS: ("GET", "HEAD")}
 _EVENT_STREAM = [
@@ -40,14 +44,75 @@ _EVENT_STREAM = [
 ]
 
 
+class EndpointExchange:
+    """One HTTP request to a producer's endpoint, and its answer, over ASGI."""
+
+    def __init__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        self._headers = dict(scope["headers"])
+        self._receive = receive
+        self._send = send
+        self.extra_headers: _Headers = []
+
+    async def body(self, limit: int) -> bytes:
+        check_json_type(self._headers.get(*_JSON))
+        chunks = bytearray()
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            chunks += message.get("body", b"")
+            if len(chunks) > limit:
+                raise too_large(limit)
+            if not message.get("more_body", False):
+                return bytes(chunks)
+
+    async def read_request(self, decode: Callable[..., T], limit: int) -> T:
+        """Reads and decodes the body; decodes a large one in a thread, because it would block the event
+        loop.
+        """
+        return await decode_pieces(decode, await self.body(limit), limit)
+
+    async def wait_until_gone(self) -> None:
+        """Returns when the client has gone."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def run_unless_gone(self, work: Coroutine[object, object, T]) -> T:
+        """Returns the result of the work; cancels the work when the client goes away."""
+        working, gone = asyncio.ensure_future(work), asyncio.ensure_future(self.wait_until_gone())
+        try:
+            await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise ClientGone
+            return working.result()
+        finally:
+            gone.cancel()
+            working.cancel()
+            await asyncio.wait({working})
+
+    async def start(self, status: int, headers: _Headers) -> None:
+        sent = [*headers, *self.extra_headers]
+        await self._send({"type": "http.response.start", "status": status, "headers": sent})
+
+    async def write(self, chunk: bytes, *, last: bool = False) -> None:
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": not last})
+
+    async def answer(self, body: bytes, status: int = 200) -> None:
+        await self.start(status, [_JSON, (b"content-length", b"%d" % len(body))])
+        await self.write(body, last=True)
+
+    async def fail(self, error: ErrorPayload, status: int) -> None:
+        await self.answer(ErrorBody.encode(error), status)
+
+
 class ResponsesApp:
     """Serves `/v1/responses` as JSON, as a stream and over a WebSocket, compaction, and the one model's name.
 
     `answer` is called with the request, whose `input` is the whole conversation as items. It yields words or
-    deltas; a `SpecError` that it raises is told to the client, any other exception is only logged. What it
-    says is held to `tool_choice` and `text.format`. `without` names what the agent cannot do: requests that
-    need it are refused. `summarise` is called with such a request, too, and returns a summary in words for
-    `POST /v1/responses/compact`; `seal_key`, 32 bytes, lets other processes open what it made.
+    deltas; a `SpecError` that it raises goes to the client, any other exception only to the log. The app
+    checks its answer against `tool_choice` and `text.format`. `without` names what the agent cannot do:
+    requests that need it are refused. `summarise` is called with such a request, too, and returns a summary
+    in words for `POST /v1/responses/compact`; `seal_key`, 32 bytes, lets other processes open what it made.
 
     `memory` is how many responses can be continued from with `previous_response_id`. After `patience` seconds
     of silence a stream begins anyway, and every `keepalive` seconds it gets a comment. A WebSocket ends after
@@ -117,14 +182,14 @@ class ResponsesApp:
         elif path == _COMPACT:
             if not self._answers.compacts:
                 raise no_compaction()
-            request = await exchange.decoded(decode_compact_request, self._max_body)
-            await exchange.answer(encode(await exchange.unless_gone(self._answers.compacted(request))))
+            request = await exchange.read_request(decode_compact_request, self._max_body)
+            await exchange.answer(encode(await exchange.run_unless_gone(self._answers.compact(request))))
         else:
-            await self._respond(exchange, await exchange.decoded(decode_request, self._max_body))
+            await self._respond(exchange, await exchange.read_request(decode_request, self._max_body))
 
     async def _respond(self, exchange: EndpointExchange, request: Request) -> None:
         turn = await self._answers.begin(request)
-        gone = asyncio.ensure_future(exchange.gone())
+        gone = asyncio.ensure_future(exchange.wait_until_gone())
         try:
             async with aclosing(self._answers.events(turn, gone)) as batches:
                 begun = False
@@ -161,7 +226,9 @@ class ResponsesApp:
         ).run()
 
     def _foreign_page(self, headers: Mapping[bytes, bytes]) -> SpecError | None:
-        """Browsers let any page open a WebSocket to any server, so that the server has to look."""
+        """Returns the refusal of a page of another origin: browsers let any page open a WebSocket
+        anywhere.
+        """
         origin, host = (headers.get(name, b"").decode("latin-1").lower() for name in (b"origin", b"host"))
         if not origin or origin.partition("://")[2] == host or self._origins & {origin, "*"}:
             return None

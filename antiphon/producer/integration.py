@@ -1,12 +1,11 @@
-"""How a harness speaks two protocols at once: its own events to its own log, responses to everybody else."""
+"""Lets a harness speak two protocols at once: its own events for its own log, and Open Responses."""
 
 import logging
 from collections.abc import Callable
 from types import TracebackType
 from typing import IO, Self
 
-from antiphon.producer.options import BridgeOptions
-from antiphon.producer.thread_bridge import ThreadEventBridge
+from antiphon.producer.thread_bridge import BridgeOptions, ThreadEventBridge
 from antiphon.producer.thread_deltas import ThreadEvent
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.response import Response
@@ -44,7 +43,7 @@ class OpenResponsesIntegration:
             self._emit(self._bridge.feed(event))
 
     def take_events(self) -> list[AnyEvent]:
-        """The events since this was last asked."""
+        """Returns the events since the last call."""
         events, self._events = self._events, []
         return events
 
@@ -66,8 +65,8 @@ class OpenResponsesIntegration:
 class DualEventEmitter:
     """Hands every thread event to its own sink, and what becomes of it to the sink of Open Responses.
 
-    The first sink comes first and is never disturbed: what the second one raises is kept in `failure`, and
-    from then on it is left alone.
+    The first sink is called first, and errors of the second do not affect it: the first error is kept in
+    `failure`, and the second sink gets no more events.
     """
 
     def __init__(
@@ -93,9 +92,9 @@ class DualEventEmitter:
 
 
 class FileExporter:
-    """Writes events to an open file as server-sent events; whoever opened the file closes it.
+    """Writes events to an open file as server-sent events; the caller closes the file.
 
-    A file that fails is left alone from then on, with the reason in `failure`, and nobody is disturbed.
+    After an error it writes no more, with the reason in `failure`; it does not raise the error.
     """
 
     def __init__(self, file: IO[bytes]) -> None:

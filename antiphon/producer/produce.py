@@ -1,4 +1,4 @@
-"""Answers to responses: a finished one at once, one that is still being said as a stream."""
+"""Makes responses of answers: of a finished answer at once, of a running one as a stream."""
 
 import logging
 import time
@@ -54,14 +54,14 @@ def response_of(
 
 
 class _BuilderSink:
-    """The last sink: what is put becomes events of the builder."""
+    """The last sink: it feeds the deltas to the builder."""
 
     def __init__(self, builder: ResponseBuilder) -> None:
         self._builder = builder
         self._events: list[AnyEvent] = []
 
     def accepted(self) -> None:
-        """An answer begins with what it says."""
+        """Does nothing: the answer begins with its first deltas."""
 
     queued = accepted
 
@@ -74,7 +74,7 @@ class _BuilderSink:
         return True
 
     async def ready(self) -> None:
-        """Whoever wants the events takes them before more is put."""
+        """Returns at once: `produce` takes the events before it puts more."""
 
     def take(self) -> list[AnyEvent]:
         taken, self._events = self._events, []

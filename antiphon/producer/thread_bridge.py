@@ -5,22 +5,71 @@ the normalised events of a model's stream, drives the same response.
 """
 
 import time
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 from antiphon.producer.builder import ResponseBuilder
-from antiphon.producer.options import BridgeOptions
 from antiphon.producer.thread_deltas import (
     VENDOR_EVENTS,
     ThreadDeltas,
     ThreadEvent,
     provider_deltas,
-    unpacked,
+    unpack,
 )
 from antiphon.producer.thread_items import text_in
 from antiphon.spec import ids
 from antiphon.spec.events import AnyEvent
+from antiphon.spec.items import CORE_TYPES
 from antiphon.spec.response import Response
 from antiphon.stream.deltas import AnyDelta, Finish
+
+_CALLS = frozenset({"function_call", "function_call_output"})
+
+
+@dataclass(frozen=True, slots=True)
+class BridgeOptions:
+    """The section `[agent.open_responses]` of a harness's configuration. Unless it is enabled, nothing is."""
+
+    enabled: bool = False
+    emit_events: bool = True
+    include_extensions: bool = True
+    map_tool_calls: bool = True
+    include_reasoning: bool = True
+
+    @classmethod
+    def from_toml(cls, text: str) -> Self:
+        """The section in a configuration; one that is missing leaves every default."""
+        found: Any = tomllib.loads(text)
+        for name in ("agent", "open_responses"):
+            found = found.get(name, {}) if isinstance(found, Mapping) else {}
+        return cls.of(found)
+
+    @classmethod
+    def of(cls, section: Mapping[str, Any]) -> Self:
+        names = [field.name for field in fields(cls)]
+        for name, value in section.items():
+            if name not in names:
+                raise ValueError(f"agent.open_responses.{name} is unknown; there are: {', '.join(names)}")
+            if not isinstance(value, bool):
+                raise ValueError(f"agent.open_responses.{name} must be true or false, not {value!r}")
+        return cls(**section)
+
+    def effective(self) -> "BridgeOptions":
+        """What counts: with `enabled` off, every switch is off."""
+        return self if self.enabled else BridgeOptions(False, False, False, False, False)
+
+    def shows(self, kind: str) -> str | None:
+        """Under which type an item or an event goes out. Messages always do."""
+        now = self.effective()
+        if kind == "reasoning":
+            shown = now.include_reasoning
+        elif kind in _CALLS:
+            shown = now.map_tool_calls
+        else:
+            shown = kind in CORE_TYPES or now.include_extensions
+        return kind if shown else None
 
 
 class ThreadEventBridge:
@@ -62,24 +111,24 @@ class ThreadEventBridge:
 
     def feed(self, event: ThreadEvent) -> list[AnyEvent]:
         """The events that one thread event causes. It may come in its versioned envelope."""
-        return self._emitted(self._thread_event(event)) if self._options.enabled else []
+        return self._if_emitting(self._thread_event(event)) if self._options.enabled else []
 
     def feed_provider(self, event: ThreadEvent) -> list[AnyEvent]:
         """The same for an event of a model's stream: `text_delta`, `reasoning_delta`, `tool_call_start`,
         `tool_call_delta`, `usage`, and `done` with its `finish_reason`."""
-        return self._emitted(self._say(*provider_deltas(event))) if self._options.enabled else []
+        return self._if_emitting(self._say(*provider_deltas(event))) if self._options.enabled else []
 
     def finish(self) -> list[AnyEvent]:
         """The thread is over: what is open is closed, and the response is complete."""
-        return self._emitted(self._say(Finish())) if self._builder is not None else []
+        return self._if_emitting(self._say(Finish())) if self._builder is not None else []
 
     # --- what is told -------------------------------------------------------------------------------------
 
-    def _emitted(self, events: list[AnyEvent]) -> list[AnyEvent]:
+    def _if_emitting(self, events: list[AnyEvent]) -> list[AnyEvent]:
         return events if self._options.emit_events else []
 
     def _thread_event(self, event: ThreadEvent) -> list[AnyEvent]:
-        fields = unpacked(event)
+        fields = unpack(event)
         kind = text_in(fields, "type")
         if kind == "thread.started":
             return self._begin() if self._builder is None or self.finished else []

@@ -1,4 +1,4 @@
-"""Thread events of an agent's harness as deltas: what an answer yields, and what the bridge builds with."""
+"""Converts thread events of an agent's harness to deltas, for answers and for the bridge."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -47,7 +47,7 @@ class ThreadDeltas:
     """Takes the events of one thread in order, and gives what each adds to the answer.
 
     `vendor` is the slug of items and events that the specification does not have. Without
-    `include_extensions` a command is told as a call with its output.
+    `include_extensions` a command becomes a call with its output.
     """
 
     def __init__(
@@ -66,12 +66,12 @@ class ThreadDeltas:
         self._calls = ThreadCalls(new_id)
 
     def forget_items(self) -> None:
-        """Another response begins: an item that is told from now on is a new one, whatever its id."""
+        """Forgets all items, because another response begins: every later item is new, whatever its id."""
         self._items = {}
 
     def take(self, event: ThreadEvent) -> list[d.AnyDelta]:
         """The deltas of one event, which may come in its versioned envelope; none if it adds nothing."""
-        return self.take_fields(unpacked(event))
+        return self.take_fields(unpack(event))
 
     def take_fields(self, fields: ThreadFields) -> list[d.AnyDelta]:
         """The same of an event that is unpacked."""
@@ -118,17 +118,17 @@ class ThreadDeltas:
             return WordItem(key, "message")
         if kind == "reasoning":
             return WordItem(key, "reasoning")
-        if (call_type := self._call_type(kind)) is not None:
+        if (call_type := self._find_call_type(kind)) is not None:
             call = call_type(key, self._calls.call_id(fields))
             self._calls.add(call, fields)
             return call
         if kind == "tool_output":
             found = self._calls.of_output(fields)
-            return OutputItem(key, found.call_id if found is not None else self._calls.orphan(fields))
+            return OutputItem(key, found.call_id if found is not None else self._calls.orphan_id(fields))
         return VendorItem(key, self._vendor, fields) if kind in _VENDOR_ITEMS else None
 
-    def _call_type(self, kind: str) -> type[CallItem] | None:
-        """How an item is told as a call; a command only where the items of the vendor are left out."""
+    def _find_call_type(self, kind: str) -> type[CallItem] | None:
+        """Returns the class for an item that becomes a call; a command does so only without vendor items."""
         if kind == "command_execution" and not self._include_extensions:
             return CommandItem
         return _CALL_ITEMS.get(kind)
@@ -160,15 +160,15 @@ def provider_deltas(event: ThreadEvent) -> list[d.AnyDelta]:
     return []
 
 
-def unpacked(event: ThreadEvent) -> ThreadFields:
-    """The fields of an event, out of its versioned envelope if it has one."""
+def unpack(event: ThreadEvent) -> ThreadFields:
+    """Returns the fields of an event, without its versioned envelope if it has one."""
     fields = _fields_of(event)
     inner = fields.get("event")
     return inner if isinstance(inner, dict) and "schema_version" in fields else fields
 
 
 def _fields_of(event: ThreadEvent) -> dict[str, Any]:
-    """The event as plain JSON values, whatever it came as."""
+    """Converts an event to plain JSON values."""
     try:
         text = event if isinstance(event, bytes | str) else msgspec.json.encode(event)
         return msgspec.json.decode(text, type=dict[str, Any])

@@ -206,8 +206,8 @@ class ThreadCalls:
         harness, provider = text_in(fields, "call_id"), text_in(fields, "tool_call_id")
         return self._by_item.get(harness) or self._by_provider.get(provider) or self._by_provider.get(harness)
 
-    def orphan(self, fields: ThreadFields) -> str:
-        """The id for an output whose call nobody told."""
+    def orphan_id(self, fields: ThreadFields) -> str:
+        """Returns an id for an output without a known call."""
         given = text_in(fields, "tool_call_id") or text_in(fields, "call_id")
         return given if 0 < len(given) <= MAX_CALL_ID else self._new_id(ids.CALL)
 

@@ -52,57 +52,57 @@ class OpenResponsesStreamBuilder:
     def start(self) -> "OpenResponsesStreamBuilder":
         """The first thing: `response.created`, then `response.in_progress`."""
         self._builder.start()
-        return self._kept()
+        return self._take_events()
 
     def add_message(self) -> MessageItem:
         """An assistant's message begins, and its text part with it."""
-        return self._begun(self._builder.add_message(), MessageItem)
+        return self._add_item(self._builder.add_message(), MessageItem)
 
     def text_delta(self, item: MessageItem, delta: str) -> "OpenResponsesStreamBuilder":
         """A piece of the message's text; an empty one is no event."""
         self._builder.text_delta(self._handle(item), delta)
         item.append_text(delta)
-        return self._kept()
+        return self._take_events()
 
     def add_reasoning(self) -> ReasoningItem:
         """Reasoning begins, and its part with it."""
-        return self._begun(self._builder.add_reasoning(), ReasoningItem)
+        return self._add_item(self._builder.add_reasoning(), ReasoningItem)
 
     def reasoning_delta(self, item: ReasoningItem, delta: str) -> "OpenResponsesStreamBuilder":
         """A piece of the reasoning."""
         self._builder.reasoning_delta(self._handle(item), delta)
         item.append_content(delta)
-        return self._kept()
+        return self._take_events()
 
     def add_function_call(self, name: str, arguments: str = "") -> FunctionCallItem:
         """A call begins. With arguments it is whole at once; without, `arguments_delta` gives them."""
-        return self._begun(self._builder.add_function_call(name, arguments or None), FunctionCallItem)
+        return self._add_item(self._builder.add_function_call(name, arguments or None), FunctionCallItem)
 
     def arguments_delta(self, item: FunctionCallItem, delta: str) -> "OpenResponsesStreamBuilder":
         """A piece of the call's arguments."""
         self._builder.arguments_delta(self._handle(item), delta)
         item.arguments += delta
-        return self._kept()
+        return self._take_events()
 
     # --- the end ------------------------------------------------------------------------------------------
 
     def complete(self, usage: TokenUsage | None = None) -> "OpenResponsesStreamBuilder":
         """The items end in their order, then `response.completed`."""
-        self._check()
+        self._check_unchanged()
         self._builder.complete(usage)
-        self.response.complete(now=self._settle())
-        return self._kept()
+        self.response.complete(now=self._end_items())
+        return self._take_events()
 
     def fail(self, error: OpenResponsesError) -> "OpenResponsesStreamBuilder":
         """What is open ends incomplete, then `error` and `response.failed`."""
-        self._check()
+        self._check_unchanged()
         self._builder.fail(error)
-        self.response.fail(error, now=self._settle())
-        return self._kept()
+        self.response.fail(error, now=self._end_items())
+        return self._take_events()
 
     @staticmethod
     def done() -> str:
-        """What a stream ends with after its terminal event."""
+        """Returns the `[DONE]` of a stream, which follows the terminal event."""
         return DONE.decode()
 
     # --- the events ---------------------------------------------------------------------------------------
@@ -130,13 +130,13 @@ class OpenResponsesStreamBuilder:
 
     # --- inside -------------------------------------------------------------------------------------------
 
-    def _begun(self, handle: Handle, kind: type[Begun]) -> Begun:
-        """The item that has just begun in the stream, here."""
+    def _add_item(self, handle: Handle, kind: type[Begun]) -> Begun:
+        """Adds the item that has just begun in the stream to the response, and returns it."""
         item = item_of(self._builder.response.output[-1])
         assert isinstance(item, kind)
         self.response.output.append(item)
         self._handles[item.id] = handle
-        self._kept()
+        self._take_events()
         return item
 
     def _handle(self, item: Item) -> Handle:
@@ -144,30 +144,30 @@ class OpenResponsesStreamBuilder:
             raise StateError(f"the item {item.id} was not begun by this builder")
         return self._handles[item.id]
 
-    def _kept(self) -> "OpenResponsesStreamBuilder":
+    def _take_events(self) -> "OpenResponsesStreamBuilder":
         self._events += map(StreamEvent.of, self._builder.get_events())
         self._builder.clear_events()
         last = self.get_last_event()
         self._sequence = last.sequence_number if last is not None else self._sequence
         return self
 
-    def _check(self) -> None:
-        """What the stream says of the items is what they say of themselves."""
+    def _check_unchanged(self) -> None:
+        """Raises an error if the output was changed outside of this builder, and not in the stream."""
         if list(map(_content, self.response.output)) != list(map(_content, self._builder.response.output)):
             raise StateError(
                 "the output was changed outside of this builder, so the stream would not have it all; "
                 "add items, text and arguments by the builder's methods"
             )
 
-    def _settle(self) -> int | None:
-        """The items here end as they did in the stream; returns when that was."""
+    def _end_items(self) -> int | None:
+        """Ends the items of the response as the stream has ended them; returns the time of that."""
         final = self._builder.response
         self.response.usage = OpenResponse.of(final).usage
-        for item, told in zip(self.response.output, final.output, strict=True):
-            if isinstance(item, FunctionCallItem) and isinstance(told, FunctionCall):
-                item.arguments = told.arguments
+        for item, ended in zip(self.response.output, final.output, strict=True):
+            if isinstance(item, FunctionCallItem) and isinstance(ended, FunctionCall):
+                item.arguments = ended.arguments
             if not isinstance(item, Opaque):
-                item.end(ItemStatus(to_builtins(told)["status"]))
+                item.end(ItemStatus(to_builtins(ended)["status"]))
         return final.completed_at
 
 

@@ -16,8 +16,8 @@ from antiphon.stream.lifecycle import RESPONSE_FAILED
 class StreamEvent:
     """An event. Its fields are attributes: `event.delta`, `event.response["id"]`.
 
-    Made by hand, it is read from the given fields as an event of another server would be: what the
-    specification needs and is not given is a default. Whoever makes one numbers it.
+    An event that a program makes is read from its fields as an event of another server would be: a required
+    field that is missing gets a default. The program gives it its number.
     """
 
     _classes: ClassVar[dict[str, "type[StreamEvent]"]] = {}

@@ -58,7 +58,7 @@ class CustomItem(Opaque):
 
 
 class OutputItem:
-    """Makes items: those that begin are in progress, those that are called completed have ended."""
+    """Makes items: new ones in progress, and completed ones with the methods `completed_…`."""
 
     @staticmethod
     def message(id: str, role: MessageRole, parts: list[SpecPart]) -> items.Message:
