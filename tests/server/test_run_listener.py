@@ -120,6 +120,8 @@ on_cut = "continue"
 on_cut = "continue"
 [tools.web_search]
 searxng = "{web.url}"
+[tools.file_search]
+embeddings = "up/well"
 """
 
 
@@ -306,6 +308,25 @@ def test_a_count_of_tokens(
     assert server.client().ok("POST", path, json={"model": model, **body})["input_tokens"] == 7
     check(hearing, upstream, ["answered"])
     assert [attempt.kind for attempt, _ in hearing.attempts] == ["count_tokens"]
+
+
+def test_the_vectors_of_files_and_of_a_search(
+    server: Serving, hearing: Hearing, upstream: CountedUpstream
+) -> None:
+    client = server.client()
+    given = {"file": ("bridges.txt", b"A bridge of stone.")}
+    file = client.ok("POST", "/v1/files", files=given, data={"purpose": "assistants"})
+    made = client.ok("POST", "/v1/vector_stores", json={"file_ids": [file["id"]]})
+    until(lambda: hearing.ended)
+    client.ok("POST", f"/v1/vector_stores/{made['id']}/search", json={"query": "stone"})
+    until(lambda: len(hearing.ended) == 2)
+    assert [run.kind for run in hearing.runs] == ["indexing", "search"]
+    assert [(attempt.kind, spent.outcome) for attempt, spent in hearing.attempts] == [
+        ("embed", "answered")
+    ] * 2
+    counted = [spent.usage.input_tokens for spent in hearing.ended if spent.usage is not None]
+    assert counted == [INPUT, INPUT]
+    assert upstream.input_tokens == 2 * INPUT
 
 
 @pytest.mark.parametrize(
