@@ -10,7 +10,7 @@ from antiphon.providers.history import speeches
 
 
 class PlainSettings(HttpSettings, frozen=True, kw_only=True):
-    """The keys of the provider's table, besides those that every provider has."""
+    """The keys of the provider's table, besides the common ones."""
 
     path: str = "/complete"
 

@@ -14,7 +14,7 @@ CALL = "acme:clock_call"
 
 
 class ClockSettings(ToolSettings, frozen=True, kw_only=True):
-    """The keys of `[tools.clock]`, besides those that every tool has."""
+    """The keys of `[tools.clock]`, besides the common ones."""
 
     zone: str = "UTC"
 
