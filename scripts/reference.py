@@ -1,7 +1,8 @@
-"""What users may rely on, read from the source: `docs/surface.txt` and `docs/reference.md`.
+"""What users may rely on, read from the source: `docs/surface.txt`, `docs/reference.md` and a stub.
 
-`python -m scripts.reference` writes both. The first has one public name a line, so that a change of the
-surface shows in a diff; the second is for reading, and takes its words from the docstrings.
+`python -m scripts.reference` writes them. The first has one public name a line, so that a change of the
+surface shows in a diff; the second is for reading, and takes its words from the docstrings; the third tells
+type checkers where the names of the package are defined, which Python finds out when they are used.
 """
 
 import ast
@@ -14,10 +15,12 @@ from importlib import import_module
 from pathlib import Path
 
 import antiphon
+from scripts.sync_client import formatted
 
 ROOT = Path(__file__).parent.parent
 SURFACE = ROOT / "docs" / "surface.txt"
 PAGE = ROOT / "docs" / "reference.md"
+STUB = ROOT / "antiphon" / "__init__.pyi"
 
 # Packages that are public as a whole: what they export is the vocabulary of another project.
 VOCABULARIES = ("antiphon.vertice", "antiphon.vtcode")
@@ -80,7 +83,33 @@ def _module(name: str) -> tuple[ast.Module, bool]:
     path = ROOT.joinpath(*name.split("."))
     is_package = path.is_dir()
     file = path / "__init__.py" if is_package else path.with_suffix(".py")
-    return ast.parse(file.read_text(encoding="utf-8")), is_package
+    file = STUB if name == "antiphon" else file
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    _Unqualified(tree).visit(tree)
+    return tree, is_package
+
+
+class _Unqualified(ast.NodeTransformer):
+    """Writes `base.Item` as `Item`, imported from `base`: a reader knows names, and not what we import."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._body = tree.body
+        self._modules = {
+            alias.asname or alias.name: f"{node.module}.{alias.name}"
+            for node in tree.body
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("antiphon")
+            for alias in node.names
+        }
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        match node:
+            case ast.Attribute(value=ast.Name(id=id), attr=attr) if id in self._modules and attr[0].isupper():
+                home = self._modules[id]
+                if home.rpartition(".")[2].islower() and not attr.isupper():  # a class of a module
+                    self._body.append(ast.ImportFrom(home, [ast.alias(attr)], 0))
+                    return ast.Name(attr)
+        self.generic_visit(node)
+        return node
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, str]]:
@@ -336,6 +365,15 @@ def page() -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
+def stub() -> str:
+    """The public names for type checkers, each imported from its module."""
+    lines = [f"from {module} import {name} as {name}" for name, module in antiphon._HOMES.items()]
+    head = "# Written by `python -m scripts.reference`; change the names in `__init__.py` instead."
+    private = ["__version__: str", "__all__: list[str]", "_HOMES: dict[str, str]"]
+    return formatted("\n".join([head, "", *lines, "", *private]) + "\n")
+
+
 if __name__ == "__main__":
+    STUB.write_text(stub(), encoding="utf-8")
     SURFACE.write_text(surface_text(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
