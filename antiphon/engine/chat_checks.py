@@ -30,5 +30,5 @@ async def check_free(response: str, chat: str, tenant: str, store: Store, param:
 
 
 def chat_not_found(id: str, param: str | None = None) -> SpecError:
-    message = f"the chat {id[:100]!r} does not exist; `GET /v1/antiphon/chats` lists those that do"
+    message = f"the chat {id[:100]!r} does not exist; `GET /v1/antiphon/chats` lists the existing chats"
     return SpecError(ErrorPayload("not_found", message, "chat_not_found", param))

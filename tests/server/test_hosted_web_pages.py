@@ -166,7 +166,7 @@ def test_domains_are_whole_labels_and_hold_for_pages_and_redirects(client: Clien
     assert found == ["https://a.example/1", "https://b.a.example/2", away]
     assert web.queries() == ["x site:a.example OR site:127.0.0.1"]
     assert [item["status"] for item in response["output"][1:3]] == ["failed", "failed"]
-    assert "not among those that may be searched" in said(response)
+    assert "this domain may not be searched" in said(response)
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ async def websocket_previous_response_not_found(probe: Probe) -> None:
 async def websocket_failed_continuation_evicts_cache(probe: Probe) -> None:
     async with probe.socket() as socket:
         first = await socket.completed(store=False, input="Remember the code word: ember. Reply with OK.")
-        orphan = {"type": "function_call_output", "call_id": "call_of_nobody", "output": "nobody called"}
+        orphan = {"type": "function_call_output", "call_id": "call_of_nobody", "output": "no call"}
         refusal(await socket.turn(store=False, previous_response_id=first["id"], input=[orphan]))
         retried = await socket.turn(
             store=False, previous_response_id=first["id"], input="Go on all the same."

@@ -18,7 +18,7 @@ NO_PROOF = "skip_thought_signature_validator"
 
 
 class PartSignature(Struct, omit_defaults=True, frozen=True):
-    """A signature, the part that it stands on, and the thought that was told just before that part.
+    """A signature, the part that it stands on, and the thought just before that part.
 
     `on` is the call, the text or the other part that follows, the text before it, or the thought itself.
     """

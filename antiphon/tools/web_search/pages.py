@@ -207,7 +207,7 @@ def check_address(url: str, domains: Domains) -> str:
     if len(url) > _LONGEST_ADDRESS:
         raise ToolFailure(f"the address has more than {_LONGEST_ADDRESS:,} characters")
     if not domains.allow(url):
-        raise ToolFailure("this domain is not among those that may be searched")
+        raise ToolFailure("this domain may not be searched")
     return urldefrag(url).url
 
 
