@@ -80,10 +80,10 @@ def checks_of(
     takes: Capabilities,
     turn: Turn,
     schemas: SchemaPool,
+    added: tuple[MakeSink, ...],
+    citations: Citations | None,
     *,
-    citations: Citations | None = None,
-    retells: bool = False,
-    added: tuple[MakeSink, ...] = (),
+    retells: bool,
 ) -> Checks | None:
     """What this answer needs; None for nothing.
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from antiphon.config import Target
 from antiphon.engine.capabilities import report_unsupported
 from antiphon.engine.context import Resolved, shown
-from antiphon.engine.failures import CLOSED, INTERNAL
+from antiphon.engine.failures import CLOSED, note_failure
 from antiphon.engine.files import with_files
 from antiphon.engine.grammar import GrammarCheck, grammars_of
 from antiphon.engine.messages_items import change_tools, told_plainly
@@ -35,12 +35,10 @@ from antiphon.providers.base import (
     Provider,
     Sink,
     Turn,
-    UpstreamError,
 )
-from antiphon.spec.errors import ErrorPayload, SpecError
+from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import Item, has_media
 from antiphon.spec.response import Usage
-from antiphon.stream.answer_limit import AnswerTooLong
 from antiphon.stream.deltas import AnyDelta, Failure, Finish, TextDelta, UsageDelta
 from antiphon.wires.messages.vendor import FIELDS
 from antiphon.wires.run_listener import AttemptInfo, AttemptKind, Spent
@@ -83,18 +81,9 @@ class Attempt(Struct, eq=False):
             call_listener(listener.attempt_ended, run, info, spent)
 
     def _judge(self, error: BaseException | None) -> None:
-        """Say in `spent` how the attempt has ended."""
+        """Note in `spent` how the attempt has ended."""
         if error is not None:
-            self._fail(error)
-
-    def _fail(self, error: BaseException) -> None:
-        spent = self.spent
-        if isinstance(error, UpstreamError | SpecError):
-            spent.outcome, spent.error, spent.http_status = "failed", error.payload, error.status
-        elif isinstance(error, Exception) and not isinstance(error, AnswerTooLong):
-            spent.outcome, spent.error, spent.http_status = "failed", INTERNAL, 500
-        else:
-            spent.outcome = "cancelled"
+            note_failure(self.spent, error)
 
 
 class AnswerAttempt(Attempt, eq=False, kw_only=True):
@@ -142,13 +131,12 @@ class AnswerAttempt(Attempt, eq=False, kw_only=True):
     def _judge(self, error: BaseException | None) -> None:
         if self._is_finished:
             return  # the answer is whole, whatever its provider does afterwards
-        spent = self.spent
         if error is not None:
-            self._fail(error)
+            note_failure(self.spent, error)
+        elif self._failure is not None:
+            self.spent.fail(self._failure, self._failure.status)
         else:
-            payload = self._failure or CLOSED
-            spent.outcome, spent.error = "failed", payload
-            spent.http_status = payload.status if self._failure is not None else 502
+            self.spent.fail(CLOSED, 502)
 
 
 async def ask(
@@ -225,6 +213,9 @@ async def open_run(run: RunState) -> AsyncIterator[RunUpstreams]:
     await run.begin()
     try:
         yield RunUpstreams(run)
+    except BaseException as error:
+        note_failure(run.spent, error)
+        raise
     finally:
         if run.admission is not None:
             await asyncio.shield(run.settle_alone())

@@ -187,15 +187,8 @@ class Engine:
         else:
             asker = SingleTarget(state, state.target, resolved, takes)
         save = self._saving(request, context, memory, keep)
-        retells = context.dialect.shows_summaries
-        checks = checks_of(
-            asker.capabilities,
-            turn,
-            self.schemas,
-            citations=citations,
-            retells=retells,
-            added=self.services.sinks,
-        )
+        added, retells = self.services.sinks, context.dialect.shows_summaries
+        checks = checks_of(asker.capabilities, turn, self.schemas, added, citations, retells=retells)
         return Run(state, turn, composer, resolved, asker, save, checks, told_in_stream)
 
     def _saving(

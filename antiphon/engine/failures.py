@@ -7,7 +7,9 @@ from msgspec import Struct
 from antiphon.providers.base import UpstreamError
 from antiphon.spec.errors import MODEL_UNAVAILABLE, STORE_FAILED, STORE_FULL, ErrorPayload, SpecError
 from antiphon.store.base import StoreError, StoreFull
+from antiphon.stream.answer_limit import AnswerTooLong
 from antiphon.wires.run_gate import RunStopped
+from antiphon.wires.run_listener import Spent
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +32,16 @@ class Problem(Struct, frozen=True):
     retry_after: float | None = None
     is_final: bool = False
     """The same request would be refused again, however long its client waits."""
+
+
+def note_failure(spent: Spent, error: BaseException) -> None:
+    """Note in `spent` how an attempt or a run has ended that raises this."""
+    if isinstance(error, UpstreamError | SpecError | RunStopped):
+        spent.fail(error.payload, error.status)
+    elif isinstance(error, Exception) and not isinstance(error, AnswerTooLong):
+        spent.fail(INTERNAL, 500)
+    else:
+        spent.outcome = "cancelled"
 
 
 def problem_of(error: Exception, request_id: str) -> Problem:

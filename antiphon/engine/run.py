@@ -11,7 +11,7 @@ from antiphon.engine import obfuscation
 from antiphon.engine.answer_sinks import Checks, finish_stack
 from antiphon.engine.askers import Asker
 from antiphon.engine.context import Resolved
-from antiphon.engine.failures import CLOSED, INTERNAL, SHUTDOWN, Problem, problem_of
+from antiphon.engine.failures import CLOSED, INTERNAL, SHUTDOWN, Problem, note_failure, problem_of
 from antiphon.engine.run_state import RunState
 from antiphon.providers.base import TRUNCATED, Sink, Turn, UpstreamError
 from antiphon.spec.errors import ErrorPayload, SpecError
@@ -200,6 +200,8 @@ class Run(Struct, eq=False, weakref=True):
                 await finish_stack(stack)
             if not self.composer.finished:
                 raise UpstreamError(CLOSED, 502)
+            if (failure := self.composer.error) is not None:
+                self.state.spent.fail(failure, failure.status)
         except AnswerTooLong as reached:
             self._end_at_limit(reached)
         except RunStopped as stop:
@@ -226,6 +228,7 @@ class Run(Struct, eq=False, weakref=True):
             error = SpecError(self._stopping, 503)
         if self.composer.is_too_long and isinstance(error, Exception) and not self._is_broken:
             return  # it has ended, and whoever made it was stopped
+        note_failure(self.state.spent, error)
         if self._is_broken or not isinstance(error, Exception) or not (self._begun or self._tells(error)):
             raise error
         problem = problem_of(error, self.turn.request_id)
@@ -304,4 +307,5 @@ class Run(Struct, eq=False, weakref=True):
             self.encoded = None
             problem = problem_of(error, self.turn.request_id)
             self._status = problem.status
+            self.state.spent.fail(problem.payload, problem.status)
             self._terminal = self.composer.overrule(problem.payload)

@@ -97,6 +97,7 @@ class RunState(RunInfo, eq=False, kw_only=True):
             self.admission = await gate.rejoin(self)
         self.phase, self.began = "open", perf_counter()
         if spent is not None:
+            spent.outcome, spent.error, spent.http_status = "answered", None, 0
             self.spent = spent
 
     def settle(self) -> Sequence[Settlement]:

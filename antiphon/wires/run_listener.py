@@ -32,6 +32,10 @@ class Spent(Struct):
     http_status: int = 0
     """Of the error, if there is one."""
 
+    def fail(self, error: ErrorPayload, http_status: int) -> None:
+        """Note that what it took led to an error."""
+        self.outcome, self.error, self.http_status = "failed", error, http_status
+
     def add(self, attempt: "Spent") -> None:
         """Count one more attempt. How the run ends is not for an attempt to say."""
         self.attempts += 1

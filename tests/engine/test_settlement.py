@@ -31,7 +31,7 @@ from antiphon.wires.run_listener import AttemptInfo, RunInfo, SilentListener, Sp
 from antiphon.wires.sealing import Seal
 from tests.engine.background.owners import DEADLINE, QUICK
 from tests.engine.played import Step
-from tests.engine.routed import Scenes
+from tests.engine.routed import CUT, Scenes
 from tests.postgres import needs_postgres
 from tests.store.conformance.settlements import settled
 
@@ -46,6 +46,7 @@ class Counting(SilentListener):
     def __init__(self) -> None:
         self.runs: list[str] = []
         self.ended: list[str] = []
+        self.outcomes: list[str] = []
 
     async def admit(self, run: RunInfo) -> Admission:
         self.runs.append(run.id)
@@ -63,6 +64,7 @@ class Counting(SilentListener):
 
     def run_ended(self, run: RunInfo, spent: Spent) -> None:
         self.ended.append(run.id)
+        self.outcomes.append(spent.outcome)
 
 
 class Gateway:
@@ -149,6 +151,7 @@ async def test_a_stored_response_brings_its_settlement(store: Store) -> None:
     await run.result()
     assert await gateway.charges() == [(run.response.id, [5, 1])]
     assert gateway.gate.ended == [run.response.id]
+    assert gateway.gate.outcomes == ["answered"]
 
 
 async def test_they_are_one_write(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,6 +193,7 @@ async def test_a_response_that_could_not_be_stored_is_settled_all_the_same(
     response = await run.result()
     assert response.status == "failed"
     assert await gateway.charges() == [(run.response.id, [5, 1])]
+    assert gateway.gate.outcomes == ["failed"]
 
 
 async def test_a_store_that_takes_no_settlement_breaks_no_answer(
@@ -212,6 +216,7 @@ async def test_a_run_that_failed_before_it_had_a_response_is_settled(store: Stor
         await run.result()
     assert [charge for _, charge in await gateway.charges()] == [[0, 1]]
     assert len(gateway.gate.ended) == 1
+    assert gateway.gate.outcomes == ["failed"]
 
 
 async def test_a_client_that_leaves_pays_what_was_known_by_then(store: Store) -> None:
@@ -226,6 +231,7 @@ async def test_a_client_that_leaves_pays_what_was_known_by_then(store: Store) ->
     await asyncio.wait({task})
     assert await gateway.charges() == [(run.response.id, [4, 1])]
     assert gateway.gate.ended == [run.response.id]
+    assert gateway.gate.outcomes == ["cancelled"]
     assert await store.get(TENANT, run.response.id) is not None
 
 
@@ -250,6 +256,7 @@ async def test_a_background_response_is_settled_once(store: Store) -> None:
         await background.finished()
     assert await gateway.charges() == [(job.id, [5, 1])]
     assert gateway.gate.ended == [job.id]
+    assert gateway.gate.outcomes == ["answered"]
 
 
 async def test_a_background_response_that_is_cancelled_reports_what_was_known(store: Store) -> None:
@@ -265,6 +272,7 @@ async def test_a_background_response_that_is_cancelled_reports_what_was_known(st
         assert await gateway.charges() == [(job.id, [4, 1])]
         await background.finished()
     assert gateway.gate.ended == [job.id]
+    assert gateway.gate.outcomes == ["cancelled"]
 
 
 async def test_a_takeover_settles_once_with_what_both_processes_took(
@@ -282,6 +290,7 @@ async def test_a_takeover_settles_once_with_what_both_processes_took(
         await second.finished()
     assert await two.charges() == [(job.id, [9, 2])]
     assert (one.gate.ended, two.gate.ended) == ([], [job.id])
+    assert two.gate.outcomes == ["answered"]
 
 
 async def test_a_response_that_another_process_can_only_end_is_settled_by_it(
@@ -299,6 +308,7 @@ async def test_a_response_that_another_process_can_only_end_is_settled_by_it(
         await second.finished()
     assert await two.charges() == [(job.id, [4, 1])]
     assert (one.gate.ended, two.gate.ended) == ([], [job.id])
+    assert two.gate.outcomes == ["failed"]
 
 
 @needs_postgres
@@ -312,6 +322,7 @@ async def test_a_response_that_nobody_has_begun_is_settled_when_it_is_cancelled(
         assert found.status == "incomplete"
     assert await gateway.charges() == [(job.id, [0, 0])]
     assert gateway.gate.ended == [job.id]
+    assert gateway.gate.outcomes == ["cancelled"]
     await store.close()
 
 
@@ -333,3 +344,18 @@ async def test_a_response_that_is_deleted_while_its_process_is_gone_is_settled(t
     assert await two.charges() == [(job.id, [0, 0])]
     assert (one.gate.ended, two.gate.ended) == ([], [job.id])
     await store.close()
+
+
+@pytest.mark.parametrize("is_background", [False, True])
+async def test_an_answer_that_breaks_off_is_a_run_that_failed(store: Store, is_background: bool) -> None:
+    gateway = Gateway(store, Scenes("a", [[], [TextDelta("Well")], [UsageDelta(Usage.of(3, 1))], CUT]))
+    if is_background:
+        async with gateway.background() as background:
+            job = await gateway.queue(background)
+            assert await gateway.end_of(job.id) == "failed"
+            await background.finished()
+    else:
+        run = await gateway.start()
+        assert (await run.result()).status == "failed"
+    assert [charge for _, charge in await gateway.charges()] == [[4, 1]]
+    assert gateway.gate.outcomes == ["failed"]

@@ -25,7 +25,7 @@ from antiphon.engine.background.takeover import (
     restored,
 )
 from antiphon.engine.engine import Engine
-from antiphon.engine.failures import SHUTDOWN
+from antiphon.engine.failures import SHUTDOWN, note_failure
 from antiphon.engine.run_state import RunState
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.request import Request
@@ -99,7 +99,8 @@ class Background:
         await state.begin()
         try:
             await job.save()
-        except BaseException:
+        except BaseException as error:
+            note_failure(state.spent, error)
             await asyncio.shield(state.settle_alone())
             state.end()
             raise
@@ -234,6 +235,7 @@ class Background:
         run = await rejoin_run(self._engine, response)
         now, owner = int(self._engine.clock()), owner or self._source.owner
         change = await final_change(self._store, response, owner, now, ending)
+        run.spent.outcome = "failed" if change.status == "failed" else "cancelled"
         is_ended = await self._store.update(replace(change, settlements=run.settle()))
         if is_ended:
             run.end()

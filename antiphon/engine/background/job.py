@@ -345,6 +345,8 @@ class BackgroundJob:
 
     def _row_change(self, response: Response, first: int, events: list[bytes], job: bytes | None) -> Change:
         output = append = None
+        if (problem := self.problem) is not None:
+            self.state.spent.fail(problem.payload, problem.status)
         if response.is_terminal:
             output = stored(response.output)
             conversation = self._run.turn.request.conversation
