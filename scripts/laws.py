@@ -26,7 +26,7 @@ KEEPING_STATE = COMPOSING | {"antiphon.stream.plain_answer", "antiphon.stream.re
 READING = {
     "antiphon.spec.tolerant_decoder",
     "antiphon.stream.reader",
-    "antiphon.stream.event_targets",
+    "antiphon.stream.assembly",
     "antiphon.stream.partial_items",
 }
 """They tell what another server wrote."""

@@ -19,7 +19,7 @@ from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.store.base import Context
 from antiphon.store.store import Store
 from antiphon.stream.client_calls import COMPACTION_TRIGGER
-from antiphon.stream.pairing import Pairing, paired
+from antiphon.stream.pairing import Pairing, pair_calls
 from antiphon.wires.compaction import opened_summary
 from antiphon.wires.responses_socket import TurnMemory
 from antiphon.wires.sealing import Seal, is_sealed
@@ -119,7 +119,7 @@ async def resolve(
         if set(map(type, before)) | set(map(type, given)) == {Message}:
             items, is_plain = [*before, *given], True  # nothing to pair or to open
         else:
-            items, is_plain = paired([*before, *given], len(before), pairing), False
+            items, is_plain = pair_calls([*before, *given], len(before), pairing), False
         return Resolved(items, given, previous, is_large, len(before), is_plain, has_media(items))
 
     is_large = is_large or (previous.size if previous is not None else len(earlier)) > LARGE

@@ -133,7 +133,7 @@ class Engine:
         keep: Save | None = None,
         counts_receipts: bool = False,
         keeps_chunks: bool = False,
-        told_in_stream: frozenset[str] = frozenset(),
+        stream_error_codes: frozenset[str] = frozenset(),
         prior: PriorAttempt | None = None,
     ) -> Run:
         """A run that has not begun: everything that can be refused without a provider has been.
@@ -141,8 +141,8 @@ class Engine:
         `keep` is awaited before the terminal event goes out, for a door that keeps the run in a way of its
         own. With `counts_receipts` the terminal response says how many there are, also where its dialect has
         no word for it; with `keeps_chunks` a chunk of the upstream without words is an empty delta. An error
-        whose code is in `told_in_stream` becomes events, also where the client has seen none yet. `prior` is
-        what another process has made of the response: the composer does not know yet what was said.
+        whose code is in `stream_error_codes` becomes events, also where the client has seen none yet. `prior`
+        is what another process has made of the response: the composer does not know yet what was said.
         """
         context = state.context
         if request.store:
@@ -189,7 +189,7 @@ class Engine:
         save = self._saving(request, context, memory, keep)
         added, retells = self.services.sinks, context.dialect.shows_summaries
         checks = checks_of(asker.capabilities, turn, self.schemas, added, citations, retells=retells)
-        return Run(state, turn, composer, resolved, asker, save, checks, told_in_stream)
+        return Run(state, turn, composer, resolved, asker, save, checks, stream_error_codes)
 
     def _saving(
         self, request: Request, context: RequestContext, memory: Memory | None, keep: Save | None

@@ -19,7 +19,7 @@ from antiphon.spec.request import CompactRequest, Request
 from antiphon.spec.response import Response
 from antiphon.spec.tools import JsonSchemaFormat
 from antiphon.stream.dialects import OPEN_RESPONSES
-from antiphon.stream.pairing import paired
+from antiphon.stream.pairing import pair_calls
 from antiphon.stream.policy import check_tools
 from antiphon.wires.responses_socket import TurnMemory
 
@@ -82,7 +82,7 @@ class KeptConversations:
         for n, item in enumerate(new):
             self._check_item(n, item)
             items += self._open_compaction(n, item) if isinstance(item, Compaction) else [item]
-        return paired(items, len(before))
+        return pair_calls(items, len(before))
 
     def keep(self, response: Response, items: list[Item]) -> None:
         if response.store and self.stores:

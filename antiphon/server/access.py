@@ -9,7 +9,7 @@ from antiphon.config import Config
 from antiphon.engine.request_context import RequestContext
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.routing import HEADER, hint_in
-from antiphon.stream.client_dialects import detected
+from antiphon.stream.client_dialects import detect_dialect
 from antiphon.stream.dialects import AUTO, Dialect, by_name
 from antiphon.stream.rules import SPECIFICATION
 
@@ -76,7 +76,7 @@ class AccessControl:
         return RequestContext(
             tenant=tenant,
             key=key,
-            dialect=chosen or detected(headers),
+            dialect=chosen or detect_dialect(headers),
             receipts=self._receipts if asked is None else asked == b"1",
             strict=self._strict,
             request_id=request_id,

@@ -156,5 +156,5 @@ class Audit:
             place = extract_tb(error.__traceback__)[-1]
             what = f"{type(error).__name__} in {place.name}, line {place.lineno}"
             log.error("request %s: the auditor itself failed: %s", self._caller.request_id, what)
-        for violation in self._auditor.taken():
+        for violation in self._auditor.take_violations():
             self._audits.count(violation, self._caller)

@@ -1,12 +1,12 @@
 """The Auditor's state: every item and part of a stream so far, and the violations that were found.
 
-It holds the rules on items, indexes, ids, kinds, parts and texts. Whatever is missing is reported once and
-then taken as said, so that one fault is not reported as many.
+It holds the rules on items, indexes, ids, kinds, parts, texts and hosted tools. It reports what is missing
+once and then takes it as said, so that one fault is not reported as many.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from antiphon.spec.items import CORE_TYPES
 from antiphon.stream import lifecycle as lc
@@ -25,7 +25,7 @@ _STABLE = ("type", "role", "name", "call_id")
 
 @dataclass(slots=True)
 class AuditedText:
-    """A part, or the arguments of a call. One that nobody announced has no table and may do anything."""
+    """A part, or the arguments of a call. A part that was not announced has no table and may do anything."""
 
     table: lc.Table | None = None
     type: str | None = None
@@ -137,7 +137,7 @@ class AuditState:
         return item
 
     def _find(self, payload: Payload, item_id: str | None) -> AuditedItem | None:
-        """The open item that an event speaks of; one never added is taken as begun here."""
+        """Find the open item that an event is about; begin it here if no event has added it."""
         index = _index(payload, "output_index")
         item = None if item_id is None else self._by_id.get(item_id)
         if index is None:
@@ -239,7 +239,7 @@ class AuditState:
             self._report("part.starts_empty", "the part is added with text or annotations")
 
     def _text(self, event_type: str, payload: Payload, key: str | None) -> AuditedText | None:
-        """The part, or the arguments, that an event speaks of, moved by this event."""
+        """Find the part, or the arguments, that an event is about, and move their state."""
         item = self._inside(event_type, payload)
         if item is None:
             return None
@@ -358,3 +358,111 @@ def _without_nulls(value: object) -> object:
     if isinstance(value, dict):
         return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
     return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
+
+
+# What an item of each kind cannot lack, and of which JSON type it is.
+KEYS: Mapping[str, Mapping[str, type]] = {
+    "mcp_call": {"name": str, "arguments": str, "server_label": str},
+    "mcp_list_tools": {"server_label": str, "tools": list},
+    "mcp_approval_request": {"name": str, "arguments": str, "server_label": str},
+    "web_search_call": {},
+    "file_search_call": {"queries": list},
+    "code_interpreter_call": {"container_id": str},
+    "image_generation_call": {},
+}
+# A text that grows by deltas: the beginning of its events, and its key in the done event and in the item.
+TEXTS: Mapping[str, tuple[str, str]] = {
+    "mcp_call": ("response.mcp_call_arguments", "arguments"),
+    "code_interpreter_call": ("response.code_interpreter_call_code", "code"),
+}
+_ENDS = frozenset({"completed", "failed"})
+_BEGINS = "in_progress"
+
+
+class _Open(NamedTuple):
+    kind: str
+    id: object
+    told: list[str]
+    """The events of its progress, by their last word."""
+    pieces: list[str]
+    whole: list[str]
+
+
+class AuditedTools:
+    """Takes the events of hosted tools, in order, and reports violations."""
+
+    def __init__(self, report: Callable[[str, str], None]) -> None:
+        self._report = report
+        self._open: dict[int, _Open] = {}
+        self._astray: set[str] = set()
+        """Kinds of which an event came in a wrong place: no wonder that it is missing in the right one."""
+
+    def take(self, event_type: str, payload: Payload) -> None:
+        item, index = payload.get("item"), payload.get("output_index")
+        if not isinstance(index, int):  # which was reported as a key that is wrong
+            return
+        if event_type in lc.ITEM_EVENTS:
+            if isinstance(item, dict) and isinstance(kind := item.get("type"), str) and kind in KEYS:
+                self._item(event_type, index, kind, item)
+            return
+        named, text = _kind_of(event_type)
+        if named is None:
+            return
+        found = self._open.get(index)
+        if found is None or found.kind != named or found.id != payload.get("item_id"):
+            self._astray.add(named)
+            self._report("hosted.event_place", f"there is no open {named} at index {index} with this id")
+        elif text:
+            self._text(found, event_type, payload)
+        else:
+            self._progress(found, event_type.rpartition(".")[2])
+
+    def _item(self, event_type: str, index: int, kind: str, item: Payload) -> None:
+        for key, wanted in KEYS[kind].items():
+            if not isinstance(item.get(key), wanted):
+                self._report("hosted.item_keys", f"{kind}.{key} is no {wanted.__name__}")
+        if event_type == lc.ITEM_ADDED:
+            self._open[index] = _Open(kind, item.get("id"), [], [], [])
+            return
+        found = self._open.pop(index, None)
+        if found is None or found.kind != kind:
+            return
+        status = str(item.get("status"))
+        end = next((word for word in found.told if word in _ENDS), None)
+        if end is not None and status in _ENDS and end != status:
+            self._report("hosted.event_end", f"the item is {status}, and its events said {end}")
+        elif end is None and _BEGINS in found.told and status == "completed" and kind not in self._astray:
+            self._report(
+                "hosted.event_end", f"the item is {status}, and its events ended with {found.told[-1]}"
+            )
+        if kind in TEXTS and found.whole and item.get(TEXTS[kind][1]) != found.whole[0]:
+            self._report("hosted.text", f"the {TEXTS[kind][1]} of the item are not those of the done event")
+
+    def _progress(self, found: _Open, word: str) -> None:
+        told = found.told
+        if any(one in _ENDS for one in told):
+            self._report("hosted.event_order", f"{word} comes after the end")
+        elif word == _BEGINS and told:
+            self._report("hosted.event_order", f"{word} comes after {told[-1]}")
+        told.append(word)
+
+    def _text(self, found: _Open, event_type: str, payload: Payload) -> None:
+        if found.whole:
+            self._report("hosted.text", "a text goes on after it was done")
+        elif event_type.endswith(".delta"):
+            found.pieces.append(str(payload.get("delta")))
+        else:
+            whole = str(payload.get(TEXTS[found.kind][1]))
+            found.whole.append(whole)
+            if found.pieces and "".join(found.pieces) != whole:
+                self._report("hosted.text", "the deltas are not the text of the done event")
+
+
+def _kind_of(event_type: str) -> tuple[str | None, bool]:
+    """The kind of item that an event belongs to, and whether it tells of its text."""
+    for kind, (beginning, _) in TEXTS.items():
+        if event_type in (f"{beginning}.delta", f"{beginning}.done"):
+            return kind, True
+    first, _, rest = event_type.partition(".")
+    kind = rest.partition(".")[0]
+    return (kind, False) if first == "response" and kind in KEYS else (None, False)

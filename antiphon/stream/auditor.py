@@ -1,7 +1,7 @@
 """The Auditor: the events of one response in, a list of violations out.
 
 It judges any server's stream by the rules in `rules.py`, with the tables in `lifecycle.py` and the keys in
-`shapes.py`. It reads plain decoded JSON, reports whatever is wrong, goes on, and never raises.
+`json_shapes.py`. It reads plain decoded JSON, reports each violation, goes on, and never raises.
 """
 
 from collections.abc import Collection, Iterable
@@ -16,8 +16,7 @@ from antiphon.spec.events import Event, OtherEvent
 from antiphon.spec.items import is_valid_extension_type
 from antiphon.stream import lifecycle as lc
 from antiphon.stream.aliases import BROKEN
-from antiphon.stream.audit_hosted import AuditedTools
-from antiphon.stream.audit_state import AuditState, Payload, alike, text_at
+from antiphon.stream.audit_state import AuditedTools, AuditState, Payload, alike, text_at
 from antiphon.stream.dialects import HOSTED_NOTES, SHOWN_IMAGE
 from antiphon.stream.json_shapes import EVENT_SHAPES, VENDOR_EVENT, WEBSOCKET_ERROR, is_int, outline, show
 from antiphon.stream.rules import RESPONSE_RULES, RULES, RuleLevel
@@ -112,7 +111,7 @@ class Auditor:
     def feed_sse(self, event: SSEEvent) -> None:
         """One server-sent event, `[DONE]` included."""
         if event.is_done:
-            self.done()
+            self.feed_done()
             return
         try:
             payload = msgspec.json.decode(event.data)
@@ -126,8 +125,8 @@ class Auditor:
         if not isinstance(body, dict) or not check_resource(body, self):
             self.report("keys.value", "the answer is neither a response nor a compaction")
 
-    def done(self) -> None:
-        """The `[DONE]` that ends a stream of server-sent events."""
+    def feed_done(self) -> None:
+        """Take the `[DONE]` that ends a stream of server-sent events."""
         self._next()
         if self._transport == "websocket":
             self.report("done.not_on_websocket", "[DONE] was sent on a WebSocket")
@@ -148,8 +147,8 @@ class Auditor:
             self.report("done.required", "the stream ended without [DONE]")
         return self.violations
 
-    def taken(self) -> list[Violation]:
-        """What was wrong since this was asked last; it is not held any longer."""
+    def take_violations(self) -> list[Violation]:
+        """Return the violations since the last call, and forget them."""
         found, self.violations = self.violations, []
         return found
 

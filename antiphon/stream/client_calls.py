@@ -62,12 +62,12 @@ def is_deferred(tool: "Tool | dict[str, Any]") -> bool:
 
 
 def declared_tools(tools: Sequence[Tool], items: Iterable[Item]) -> Sequence[Tool]:
-    """The tools of a request, and those that its items bring: declared there, or found by a search."""
+    """The tools of a request, and the tools that its items bring: declared there, or found by a search."""
     brought: list[Tool] = []
     for item in items:
         if isinstance(item, Opaque) and item.type in (ADDITIONAL_TOOLS, _FOUND_TOOLS):
             found = tools_in(item)
-            brought += found if item.type == ADDITIONAL_TOOLS else map(_undeferred, found)
+            brought += found if item.type == ADDITIONAL_TOOLS else map(_make_callable, found)
     return [*tools, *brought] if brought else tools
 
 
@@ -81,8 +81,8 @@ def tools_in(item: Opaque) -> list[Tool]:
     return [tool for tool in tools if isinstance(tool, Opaque) or tool.name]
 
 
-def _undeferred(tool: Tool) -> Tool:
-    """A tool that was found can be called; a function alone is then a namespace of its own."""
+def _make_callable(tool: Tool) -> Tool:
+    """Make a tool that a search has found callable; a function alone becomes a namespace of its own."""
     if isinstance(tool, FunctionTool):
         plain = FunctionTool(tool.name, tool.description, tool.parameters, tool.strict)
         if not is_deferred(tool):

@@ -12,12 +12,12 @@ from antiphon.stream.dialects import AI_SDK, OPEN_RESPONSES, OPENAI, Dialect
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A header, what its value holds (anything, if that is empty), and the dialect of who sends it."""
+    """A header, a part of its value (any, if that is empty), and the dialect of the clients that send it."""
 
     header: bytes
     holds: bytes
     dialect: Dialect
-    tried: tuple[str, ...]
+    seen_clients: tuple[str, ...]
     """The clients that were seen to send it."""
 
 
@@ -64,8 +64,8 @@ UNMARKED = (
 """Clients that were tried and send no marker."""
 
 
-def detected(headers: Mapping[bytes, bytes]) -> Dialect:
-    """The dialect for a request with these headers; their names are in lower case."""
+def detect_dialect(headers: Mapping[bytes, bytes]) -> Dialect:
+    """Find the dialect for a request with these headers, whose names are in lower case."""
     for marker in MARKERS:
         value = headers.get(marker.header)
         if value is not None and value.find(marker.holds) >= 0:  # `in` tries a number first, by an exception

@@ -23,7 +23,7 @@ from antiphon.stream.deltas import AnyDelta, Failure, Finish, TextDelta, UsageDe
 from antiphon.stream.open_items import (
     Emit,
     EventBuffer,
-    Keyed,
+    KeyedItems,
     OpenCall,
     OpenItem,
     OpenMessage,
@@ -59,17 +59,17 @@ class Composer(Struct, eq=False, weakref=True):
     error_event: bool = True
     seal: Callable[[str], str] = str
     hidden: Callable[[str], None] | None = None
-    """Told the type of an item that this client does not see."""
+    """Called with the type of an item that this client does not see."""
     muted: bool = False
-    """Only the response is wanted: no events are told."""
+    """Only the response is wanted: the Composer emits no events."""
     receipts: Sequence[Receipt] = ()
     """Counted in the terminal response, for a reader that takes fields beyond the specification."""
     keeps_chunks: bool = False
-    """A text without words is told, as a delta of the open text: its reader counts the upstream's chunks."""
+    """An empty text becomes a delta of the open text, for a reader that counts the upstream's chunks."""
     room: AnswerRoom = field(default_factory=AnswerRoom)
     """How much may still be said."""
     limited: Callable[[], None] | None = None
-    """Called when the answer has reached its limit, before its end is told."""
+    """Called when the answer has reached its limit, before the event of its end."""
 
     state: str = lifecycle.ABSENT
     finished: bool = False
@@ -83,7 +83,7 @@ class Composer(Struct, eq=False, weakref=True):
     _current: OpenMessage | OpenReasoning | None = None
     _sealed: bool = False  # the current item is over unless a cut says that it never got there
     _phase: Phase | None = None
-    _keyed: Keyed | None = None  # once something is told under a key
+    _keyed: KeyedItems | None = None  # once something is told under a key
     _text: OpenMessage | None = None  # the message whose text part is open: the hot path
 
     __repr__ = object.__repr__  # which shows no prompt
@@ -152,7 +152,7 @@ class Composer(Struct, eq=False, weakref=True):
         return self.feed((Finish("cancelled"),))
 
     def overrule(self, error: ErrorPayload) -> list[ev.AnyEvent]:
-        """Fail after all, in place of a terminal event that nobody has been given yet."""
+        """Fail after all, in place of a terminal event that has not been sent yet."""
         if not self.finished:
             return self.fail(error)
         buffer = self._event_buffer()
@@ -190,7 +190,7 @@ class Composer(Struct, eq=False, weakref=True):
         return "" if (opened := self._keys().whole.get(key)) is None else opened.id
 
     def open_call(self, key: d.Key) -> OpenCall | None:
-        """The call that is told under this key now, once its name is known."""
+        """The call that is open under this key, once its name is known."""
         call = self._keyed.calls.get(key) if self._keyed is not None else None
         return call if isinstance(call, OpenCall) else None
 
@@ -327,11 +327,11 @@ class Composer(Struct, eq=False, weakref=True):
         if delta.name and not call.hidden:
             self._announce_call(delta.key, call, delta.name, keyed)
 
-    def _announce_call(self, key: d.Key, call: UnnamedCall, name: str, keyed: Keyed) -> None:
+    def _announce_call(self, key: d.Key, call: UnnamedCall, name: str, keyed: KeyedItems) -> None:
         self._leave()
         id = self.new_id(ids.prefix(CALL_TYPES[call.kind]))
         call_id = keyed.call_id(call.call_id, self.new_id)
-        opened = call.opened(self._emit, id, len(self._items), call_id, name)
+        opened = call.open(self._emit, id, len(self._items), call_id, name)
         self._open(opened)
         keyed.calls[key] = opened
         if arguments := "".join(call.arguments):
@@ -366,7 +366,7 @@ class Composer(Struct, eq=False, weakref=True):
         opened = keyed.whole.get(key) if key is not None else None
         if opened is None or opened.over or type_of(opened.item) != type_of(item):
             self._leave()
-            opened = OpenWhole(self._emit, len(self._items), keyed.identified(item, self.new_id))
+            opened = OpenWhole(self._emit, len(self._items), keyed.with_unique_id(item, self.new_id))
             self._open(opened)
             if key is not None:
                 keyed.whole[key] = opened
@@ -393,10 +393,10 @@ class Composer(Struct, eq=False, weakref=True):
             self._keyed.used_ids.add(item.id)
         item.announce()
 
-    def _keys(self) -> Keyed:
+    def _keys(self) -> KeyedItems:
         """The items that deltas address by key; created when the first such delta comes."""
         if self._keyed is None:
-            self._keyed = Keyed({item.id for item in self._items})
+            self._keyed = KeyedItems({item.id for item in self._items})
         return self._keyed
 
     def _leave(self) -> None:
@@ -488,5 +488,5 @@ class Composer(Struct, eq=False, weakref=True):
             self.hidden(item_type)
 
     def _visible(self, item_type: str) -> bool:
-        """Items that are told in deltas go out under their own type or not at all."""
+        """May the client see an item under this very type? One of deltas cannot go out under another."""
         return self.shows(item_type) == item_type

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, Struct
 from msgspec.json import Encoder
 from msgspec.structs import replace as altered
 
@@ -22,7 +22,54 @@ from antiphon.spec.limits import MAX_IDENTIFIER
 from antiphon.spec.request import USUAL_TIERS, Request
 from antiphon.spec.response import EFFORTS, InputTokensDetails, Response, Usage
 from antiphon.spec.tools import CustomTool, JsonSchemaFormat, TextFormat, Tool
-from antiphon.stream.delta_frames import DELTAS, DeltaFrame, delta_frame
+from antiphon.stream.lifecycle import CHANNELS
+
+DELTAS: Mapping[str, type[ev.Event]] = {channel.delta: ev.EVENTS[channel.delta] for channel in CHANNELS}
+"""The events of one piece of text, by their type."""
+
+
+class DeltaFrame(Struct, frozen=True):
+    """What of the JSON of a delta is kept, and what is written around it."""
+
+    first: bytes
+    last: bytes
+    kept: slice
+    """What is kept of one event's JSON."""
+    kept_lines: slice
+    """What is kept of many, one a line, if `end` is put between them as `between`."""
+    end: bytes
+    between: bytes
+    absent: bytes
+    """A key that is added, unless it is there already: then none of this holds."""
+
+    def many(self, lines: bytes, count: int) -> tuple[bytes, ...]:
+        """So many events, framed, in pieces; none if they have to be spelled one by one."""
+        if lines.count(b"\n") != count or (self.absent and self.absent in lines):
+            return ()
+        kept = lines[self.kept_lines]
+        if len(self.end) == 1:
+            return self.first, kept.replace(self.end, self.between), self.last
+        # To replace more than one byte takes ten times as long as to replace one.
+        return self.first, self.between.join(kept.split(self.end)), self.last
+
+
+def delta_frame(before: bytes, after: bytes, cut: bytes, start: bytes, key: str, added: bytes) -> DeltaFrame:
+    """`before` and `after` are of the frame; the JSON begins with `start` where it began with `cut`.
+
+    `added` comes at its end, and has a value for `key` (if that is not empty) in case the event has none.
+    """
+    last = added + b"}" + after if added else after
+    end = b"}\n" + cut if added else b"\n" + cut
+    return DeltaFrame(
+        first=before + start,
+        last=last,
+        kept=slice(len(cut), -1 if added else None),
+        kept_lines=slice(len(cut), -2 if added else -1),
+        end=end,
+        between=last + before + start,
+        absent=f',"{key}":'.encode() if key else b"",
+    )
+
 
 Encode = Callable[[Any], bytes]
 
@@ -60,7 +107,7 @@ TOOL_ITEMS: Mapping[str, frozenset[str]] = {
 IMAGE = "image_generation_call"
 SHOWN_IMAGE = "antiphon:image"
 HOSTED_NOTES = frozenset({"file_citation", "container_file_citation", "file_path"})
-"""Annotations of hosted tools: whoever gets the text gets them."""
+"""Annotations of hosted tools: a client that gets the text gets them, too."""
 
 _DETAILS = b'"input_tokens_details":{'
 _NO_CACHE_WRITES = b',"cache_write_tokens":0'
@@ -122,7 +169,7 @@ class Dialect:
     # Says how many tokens were written to a cache where nobody counted them, too.
     counts_cache_writes: bool = False
     # Codes of errors that clients act on only as the end of a stream, never as an HTTP status.
-    told_in_stream: frozenset[str] = frozenset()
+    stream_error_codes: frozenset[str] = frozenset()
     # Takes and tells words that are younger than the specification.
     is_lenient: bool = False
     # Its clients show summaries of reasoning, and never the reasoning itself.
@@ -143,7 +190,7 @@ class Dialect:
     def __post_init__(self) -> None:
         names = {cls: self.event_types.get(kind, kind) for kind, cls in ev.EVENTS.items()}
         object.__setattr__(self, "_names", names)
-        object.__setattr__(self, "encode", self._compiled())
+        object.__setattr__(self, "encode", self._compile_encoder())
         deltas = {cls: self._delta_frames(kind, cls) for kind, cls in DELTAS.items()}
         object.__setattr__(self, "frames", {cls: both[0] for cls, both in deltas.items()})
         object.__setattr__(self, "lines", {cls: both[1] for cls, both in deltas.items()})
@@ -172,7 +219,7 @@ class Dialect:
         return self._names.get(type(event)) or self.event_types.get(event.type, event.type)
 
     def encode_response(self, response: Response, encoded: bytes | None = None) -> bytes:
-        """`encoded` is the response as the specification spells it, where somebody has it already."""
+        """Encode a response; `encoded` is its JSON as the specification spells it, if the caller has that."""
         if encoded is not None and not self._changes(response):
             usage = response.usage
             if usage is None or not self._lacks_count(usage):
@@ -216,8 +263,8 @@ class Dialect:
 
     # --- bytes --------------------------------------------------------------------------------------------
 
-    def _compiled(self) -> Encode:
-        """The specification's own encoder, or one look into a table before it."""
+    def _compile_encoder(self) -> Encode:
+        """Make the encoder: the specification's own, or a lookup in a table before it."""
         special: dict[type, Encode] = {
             cls: how for kind, cls in ev.EVENTS.items() if (how := self._special(kind, cls))
         }
@@ -225,13 +272,13 @@ class Dialect:
             return _plain
         special[ev.OtherEvent] = self._other
 
-        def encoded(event: Any) -> bytes:
+        def encode_event(event: Any) -> bytes:
             cls = type(event)
             if cls not in special and cls not in self._names:
                 cls = cls.__mro__[1]  # an event with unknown fields is of a class of its own
             return special.get(cls, _plain)(event)
 
-        return encoded
+        return encode_event
 
     def _special(self, kind: str, cls: type[ev.Event]) -> Encode | None:
         make: Encode = encode
@@ -320,7 +367,7 @@ class Dialect:
         return altered(response, **changes) if changes else response
 
     def _is_unknown_effort(self, response: Response) -> bool:
-        """Does the response repeat an effort that the specification has no word for, to who expects none?"""
+        """Does the response repeat an effort for which this dialect has no word?"""
         asked = response.reasoning
         return asked is not None and not self.is_lenient and asked.effort not in (None, *EFFORTS)
 
@@ -330,9 +377,9 @@ class Dialect:
             return
         effort = request.reasoning.effort if request.reasoning is not None else None
         if effort not in (None, *EFFORTS):
-            raise wrong("reasoning.effort", f"expected one of {_listed(EFFORTS)}, got {effort!r}")
+            raise wrong("reasoning.effort", f"expected one of {_join_words(EFFORTS)}, got {effort!r}")
         if (tier := request.service_tier) not in (None, *USUAL_TIERS):
-            raise wrong("service_tier", f"expected one of {_listed(USUAL_TIERS)}, got {tier!r}")
+            raise wrong("service_tier", f"expected one of {_join_words(USUAL_TIERS)}, got {tier!r}")
         if (size := len(request.safety_identifier or "")) > MAX_IDENTIFIER:
             limit = f"expected a string of at most {MAX_IDENTIFIER} characters"
             raise wrong("safety_identifier", f"{limit}, got a string of {size:,} characters")
@@ -356,7 +403,7 @@ class Dialect:
         return changes
 
 
-def _listed(words: Iterable[str]) -> str:
+def _join_words(words: Iterable[str]) -> str:
     return ", ".join(map(repr, words))
 
 
@@ -390,7 +437,7 @@ OPENAI = Dialect(
         "too_many_requests": "rate_limit_exceeded",
         "model_error": "server_error",
     },
-    told_in_stream=frozenset({CONTEXT_LENGTH_EXCEEDED}),
+    stream_error_codes=frozenset({CONTEXT_LENGTH_EXCEEDED}),
     flat_error_event=True,
     echoes_schema=True,
     counts_cache_writes=True,
@@ -401,7 +448,7 @@ OPENAI = Dialect(
 
 # OpenAI's names; but its errors are read only where they are nested.
 AI_SDK = replace(
-    OPENAI, name="ai_sdk", flat_error_event=False, told_in_stream=frozenset(), shows_summaries=False
+    OPENAI, name="ai_sdk", flat_error_event=False, stream_error_codes=frozenset(), shows_summaries=False
 )
 
 VTCODE = Dialect("vtcode", slug="vtcode", custom_event="response.custom_event", names_response=True)
@@ -411,7 +458,7 @@ VERTICE = Dialect("vertice", slug="vertice", first_sequence_number=1, error_besi
 DIALECTS: Mapping[str, Dialect] = {d.name: d for d in (OPEN_RESPONSES, OPENAI, AI_SDK, VTCODE, VERTICE)}
 
 AUTO = "auto"
-"""Stands for the dialect of whoever asks, as `clients.detected` finds it."""
+"""Stands for the dialect of the client, as `client_dialects.detect_dialect` finds it."""
 
 
 def by_name(name: str) -> Dialect:

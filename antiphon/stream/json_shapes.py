@@ -228,24 +228,26 @@ _SCALARS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
 }
 
 
-def _scalar(wanted: str, accepts: Callable[[object], bool], value: object, path: str, judge: Judge) -> None:
+def _check_scalar(
+    wanted: str, accepts: Callable[[object], bool], value: object, path: str, judge: Judge
+) -> None:
     if not accepts(value):
         judge.report("keys.type", f"{path} must be {wanted}, not {judge.quote(value)}")
 
 
-def _word(words: frozenset[str], value: object, path: str, judge: Judge) -> None:
+def _check_word(words: frozenset[str], value: object, path: str, judge: Judge) -> None:
     if not isinstance(value, str):
         judge.report("keys.type", f"{path} must be a string, not {judge.quote(value)}")
     elif value not in words:
         judge.report("keys.value", f"{path} is {judge.quote(value)}; known are {', '.join(sorted(words))}")
 
 
-def _nullable(check: _Check, value: object, path: str, judge: Judge) -> None:
+def _check_nullable(check: _Check, value: object, path: str, judge: Judge) -> None:
     if value is not None:
         check(value, path, judge)
 
 
-def _list(check: _Check, value: object, path: str, judge: Judge) -> None:
+def _check_list(check: _Check, value: object, path: str, judge: Judge) -> None:
     if not isinstance(value, list):
         judge.report("keys.type", f"{path} must be a list, not {judge.quote(value)}")
         return
@@ -253,16 +255,16 @@ def _list(check: _Check, value: object, path: str, judge: Judge) -> None:
         check(member, f"{path}[{n}]", judge)
 
 
-def _named(name: str, value: object, path: str, judge: Judge) -> None:
+def _check_object(name: str, value: object, path: str, judge: Judge) -> None:
     if not isinstance(value, dict):
         judge.report("keys.type", f"{path} must be an object, not {judge.quote(value)}")
     elif name in _UNIONS:
-        _member(name, value, path, judge)
+        _check_member(name, value, path, judge)
     else:
         _SHAPES[name].check(value, path, judge)
 
 
-def _member(union: str, value: dict[str, Any], path: str, judge: Judge) -> None:
+def _check_member(union: str, value: dict[str, Any], path: str, judge: Judge) -> None:
     kind = value.get("type")
     if "type" not in value:
         judge.report("keys.required", f"{path} has no type")
@@ -280,28 +282,30 @@ def _member(union: str, value: dict[str, Any], path: str, judge: Judge) -> None:
         _SHAPES.get(f"solicited/{kind}", fallback).check(value, path, judge)
 
 
-def _tool_choice(value: object, path: str, judge: Judge) -> None:
+def _check_tool_choice(value: object, path: str, judge: Judge) -> None:
     if isinstance(value, str):
-        _word(frozenset({"none", "auto", "required"}), value, path, judge)
+        _check_word(frozenset({"none", "auto", "required"}), value, path, judge)
     else:
-        _named("tool_choice", value, path, judge)
+        _check_object("tool_choice", value, path, judge)
 
 
-def _output(value: object, path: str, judge: Judge) -> None:
+def _check_output(value: object, path: str, judge: Judge) -> None:
     if not isinstance(value, str):
-        _list(partial(_named, "result_part"), value, path, judge)
+        _check_list(partial(_check_object, "result_part"), value, path, judge)
 
 
 def _compile(spec: str) -> _Check:
     if spec.endswith("?"):
-        return partial(_nullable, _compile(spec[:-1]))
+        return partial(_check_nullable, _compile(spec[:-1]))
     if spec.startswith("["):
-        return partial(_list, _compile(spec[1:-1]))
+        return partial(_check_list, _compile(spec[1:-1]))
     if spec.startswith("="):
-        return partial(_word, frozenset(spec[1:].split("|")))
+        return partial(_check_word, frozenset(spec[1:].split("|")))
     if spec in _SCALARS:
-        return partial(_scalar, *_SCALARS[spec])
-    return {"tool_choice": _tool_choice, "output": _output}.get(spec) or partial(_named, spec)
+        return partial(_check_scalar, *_SCALARS[spec])
+    return {"tool_choice": _check_tool_choice, "output": _check_output}.get(spec) or partial(
+        _check_object, spec
+    )
 
 
 @dataclass(frozen=True, slots=True)

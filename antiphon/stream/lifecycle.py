@@ -1,8 +1,8 @@
 """This file owns every state and every transition of a response, an item, a part and an arguments stream.
 
-The Composer moves a response and its items only through `step`, `advance` and `complete`, nobody else writes
-a status into an item that exists (`with_status` does, which `scripts/laws.py` checks), the Auditor judges
-all by these tables, and `docs/lifecycle.md` is drawn from them by `python -m scripts.stream_pages`.
+The Composer moves a response and its items only through `step`, `advance` and `complete`. Only `with_status`
+writes a status into an item that exists, which `scripts/laws.py` checks. The Auditor judges all streams by
+these tables, and `python -m scripts.stream_pages` draws `docs/lifecycle.md` from them.
 """
 
 from collections.abc import Mapping
@@ -304,7 +304,7 @@ def advance(response: Response, state: str, event_type: str, status: str) -> str
 
 
 def complete(response: Response, state: str) -> str:
-    """Advance a response that has not begun to its end, where no event is told on the way."""
+    """Advance a response that has not begun to its end, for a caller that emits no events on the way."""
     if state != ABSENT:
         raise IllegalTransition(state, (RESPONSE_COMPLETED, COMPLETED))
     response.status = COMPLETED
@@ -323,8 +323,8 @@ def copy_of(response: Response) -> Response:
     return copy
 
 
-def failed(response: Response, error: ResponseError) -> Response:
-    """An incomplete response as it is shown to a client whose protocol calls that a failure."""
+def as_failed(response: Response, error: ResponseError) -> Response:
+    """An incomplete response as a failed one, for a client whose protocol calls it a failure."""
     return msgspec.structs.replace(response, status=FAILED, incomplete_details=None, error=error)
 
 

@@ -103,7 +103,7 @@ class OpenItem(ABC):
         self.emit = emit_nothing
 
     def settle(self, final: Item, status: ItemStatus = "completed") -> None:
-        """This is what the item came to; `status` is how one ended that has none of its own."""
+        """Set the final item; `status` is how an item ended that has no status of its own."""
         ended = getattr(final, "status", None) or status
         self.state = lifecycle.step(self.table, self.state, (lifecycle.ITEM_DONE, ended))
         self.final = final
@@ -276,8 +276,8 @@ class UnnamedCall:
         self.namespace: str | None = None
         self.arguments: list[str] = []
 
-    def opened(self, emit: Emit, id: str, index: int, call_id: str, name: str) -> "OpenCall":
-        """The call under its name, which has come."""
+    def open(self, emit: Emit, id: str, index: int, call_id: str, name: str) -> "OpenCall":
+        """Open the call under its name, which has come."""
         return OPEN_CALLS.get(self.kind, OpenClientCall)(
             emit, id, index, call_id=call_id, given_id=self.call_id, name=name, namespace=self.namespace
         )
@@ -375,7 +375,7 @@ class OpenCustomCall(OpenCall):
 
 
 class OpenClientCall(OpenCall):
-    """A call whose item holds its arguments as an object, so that nothing is told of them before its end."""
+    """A call whose item holds its arguments as an object: it has no events for them before its end."""
 
     __slots__ = ()
     table: ClassVar[lifecycle.Table] = lifecycle.VENDOR_ITEM
@@ -464,7 +464,7 @@ def is_json_object(text: str) -> bool:
     return True
 
 
-class Keyed(Struct, eq=False):
+class KeyedItems(Struct, eq=False):
     """The items that deltas address by key, and the ids that are in use: no two have the same."""
 
     used_ids: set[str]
@@ -480,8 +480,8 @@ class Keyed(Struct, eq=False):
         self.used_ids.add(given)
         return given
 
-    def identified(self, item: WholeItem, new_id: Callable[[str], str]) -> WholeItem:
-        """The item with an id that no other has."""
+    def with_unique_id(self, item: WholeItem, new_id: Callable[[str], str]) -> WholeItem:
+        """Return the item with an id that no other has."""
         if item.id and item.id not in self.used_ids:
             return item
         return with_id(item, new_id(ids.prefix(type_of(item))))

@@ -1,4 +1,4 @@
-"""Holds calls and their outputs together: what a model is given has both or neither."""
+"""Pairs calls with their outputs: a model gets both or neither."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -23,11 +23,11 @@ _OUTPUTS = frozenset(CLIENT_CALLS.values())
 _NO_OUTPUT = "(no output was recorded)"
 
 
-def paired(items: Sequence[Item], start: int, pairing: Pairing = "reject") -> list[Item]:
-    """Every output has its call before it, and every call its output after it.
+def pair_calls(items: Sequence[Item], start: int, pairing: Pairing = "reject") -> list[Item]:
+    """Return the items so that every output has its call before it, and every call its output after it.
 
-    Of the items, those from `start` on came with this request: errors name their place in its `input`.
-    With `keep`, an output may stand without its call, which is told in words.
+    The items from `start` on came with this request: errors name their place in its `input`. With `keep`, an
+    output may stand without its call; the provider then sends it as words.
     """
     open_calls: dict[str, int] = {}
     answered: set[str] = set()
@@ -51,7 +51,7 @@ def paired(items: Sequence[Item], start: int, pairing: Pairing = "reject") -> li
             open_calls.pop(call_id, None)
             answered.add(call_id)
         kept.append(item)
-    # xAI calls its own tools like a client's, and goes on by itself: that call waits for nobody.
+    # xAI calls its own tools like a client's, and goes on by itself: that call needs no output.
     open_calls = {
         call_id: n
         for call_id, n in open_calls.items()
@@ -67,11 +67,11 @@ def paired(items: Sequence[Item], start: int, pairing: Pairing = "reject") -> li
                 param=f"input[{n - start}].call_id" if n >= start else "input",
             )
         )
-    return _completed(kept, {id(items[n]) for n in open_calls.values()}) if open_calls else kept
+    return _add_missing_outputs(kept, {id(items[n]) for n in open_calls.values()}) if open_calls else kept
 
 
-def _completed(items: list[Item], unanswered: set[int]) -> list[Item]:
-    """The same with an output for each of these calls, by their identity: after all calls of their turn."""
+def _add_missing_outputs(items: list[Item], unanswered: set[int]) -> list[Item]:
+    """Add an output for each of these calls, by their identity, after all calls of their turn."""
     completed: list[Item] = []
     waiting: list[Item] = []
     for item in items:

@@ -129,7 +129,7 @@ class PartialText:
         self.chunks = [whole]
         return whole[len(told) :] if whole.startswith(told) else None
 
-    def built(self) -> Any:
+    def build(self) -> Any:
         if isinstance(self.part, OutputText):
             # A list of its own: ours still grows, and what was given out must not.
             logprobs = list(self.logprobs) or self.part.logprobs
@@ -175,8 +175,8 @@ class PartialItem:
             return latest
         return self._next.get(kind is SUMMARY, 0)
 
-    def placed(self, item: Item) -> Iterator[tuple[GrowingText, int, str]]:
-        """The texts of the whole item, each with the number under which it was, or can be, streamed."""
+    def place_texts(self, item: Item) -> Iterator[tuple[GrowingText, int, str]]:
+        """Number the texts of the whole item as they were, or can be, streamed."""
         whole = [told for told in texts_of(item) if told[0] is not CARRIED and kind_in(self.item, told[0])]
         streamed = [(text.kind, n) for (_, n), text in self.texts.items() if text.kind is not CARRIED]
         if set(streamed) <= {(kind, n) for kind, n, _ in whole}:
@@ -191,17 +191,17 @@ class PartialItem:
             mine = waiting.get(kind)
             yield kind, mine.pop() if mine else unused + n, words
 
-    def built(self) -> Item:
-        """The item with its content so far."""
+    def build(self) -> Item:
+        """Build the item with its content so far."""
         if self.done or not self.texts:
             return self.item
         texts = [text for (_, _), text in sorted(self.texts.items(), key=lambda pair: pair[0][1])]
-        content = [text.built() for text in texts if text.kind is not SUMMARY]
+        content = [text.build() for text in texts if text.kind is not SUMMARY]
         match self.item:
             case Message() as message:
                 return replace(message, content=content)
             case Reasoning() as reasoning:
-                summary = [text.built() for text in texts if text.kind is SUMMARY]
+                summary = [text.build() for text in texts if text.kind is SUMMARY]
                 return replace(
                     reasoning, content=content or reasoning.content, summary=summary or reasoning.summary
                 )
@@ -216,7 +216,7 @@ class PartialItem:
 
 
 def skeleton(kind: GrowingText, id: str, call_id: str, name: str) -> Item:
-    """An item that nobody announced, as it would have been announced."""
+    """Make the announcement of an item that the server did not announce."""
     if kind.owner is Reasoning:
         return Reasoning(id=id, summary=[], status="in_progress")
     if kind.owner is FunctionCall:
@@ -226,8 +226,8 @@ def skeleton(kind: GrowingText, id: str, call_id: str, name: str) -> Item:
     return Message(id=id, role="assistant", status="in_progress", content=[])
 
 
-def announced(item: Item) -> Item:
-    """The item as its announcement has it: its texts come in deltas."""
+def as_announced(item: Item) -> Item:
+    """The item as its announcement has it, without its texts, which come in deltas."""
     match item:
         case Message():
             return replace(item, content=[], status="in_progress")
@@ -282,10 +282,10 @@ def as_output(item: Item) -> Item:
         case Message(content=str() as words):
             return replace(item, content=[OutputText(words)] if words else [])
         case Message(content=list() as content):
-            return replace(item, content=[_renamed(kind_of_part(part), part) for part in content])
+            return replace(item, content=[_rename_part(kind_of_part(part), part) for part in content])
         case Reasoning():
-            raw = item.content and [_renamed(REASONING, part) for part in item.content]
-            return replace(item, content=raw, summary=[_renamed(SUMMARY, part) for part in item.summary])
+            raw = item.content and [_rename_part(REASONING, part) for part in item.content]
+            return replace(item, content=raw, summary=[_rename_part(SUMMARY, part) for part in item.summary])
     return item
 
 
@@ -294,7 +294,7 @@ def part_for(kind: GrowingText, part: Any) -> Any:
     return part if kind.part is None or isinstance(part, kind.part) else kind.part(words_of(part))
 
 
-def _renamed(kind: GrowingText, part: Any) -> Any:
+def _rename_part(kind: GrowingText, part: Any) -> Any:
     return part_for(kind, part) if isinstance(part, TextLike) else part
 
 
@@ -304,7 +304,7 @@ def words_of(part: Any) -> str:
     return part.text if isinstance(part, TextLike) else ""
 
 
-def ended(item: Item, status: ItemStatus) -> Item:
+def as_ended(item: Item, status: ItemStatus) -> Item:
     """The item with a final status, if it has none yet."""
     match item:
         case Opaque():
@@ -316,5 +316,5 @@ def ended(item: Item, status: ItemStatus) -> Item:
     return item
 
 
-def identified(item: Item, id: str) -> Item:
+def with_item_id(item: Item, id: str) -> Item:
     return item if isinstance(item, Opaque) or item.id == id else replace(item, id=id)

@@ -1,7 +1,8 @@
 """A plain answer, composed at once: one text with its usage, for a client that wants the response whole.
 
 This is here for speed alone. `Composer.feed` opens a message and a part, and closes them, so that there can
-be an event for each step; who wants the response whole gets no events, and most such answers are one text.
+be an event for each step; a client that wants the response whole gets no events, and most such answers are
+one text.
 Without this a plain request takes about a tenth more CPU time (`docs/decisions/measuring.md`). The states
 are those of `lifecycle`, and a property test holds the response to what `feed` makes of the same deltas.
 """

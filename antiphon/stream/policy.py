@@ -26,7 +26,7 @@ from antiphon.stream.dialects import solicited
 from antiphon.stream.sinks import Sink, WrappingSink
 
 POLICY = "policy"
-"""Who a receipt names for what is suppressed here."""
+"""The name in a receipt for what this sink suppresses."""
 # Items of a hosted tool that come without a call.
 _NO_CALLS = frozenset({"mcp_list_tools", "additional_tools"})
 
@@ -50,7 +50,7 @@ def tool_names(tools: Iterable[Tool]) -> set[str]:
 
 
 def check_tools(request: Request) -> None:
-    """A choice can only name tools that are there."""
+    """Refuse a choice that names a tool which the request does not have."""
     choice = request.tool_choice
     if choice is None:
         return
@@ -105,8 +105,8 @@ def restricts(request: Request) -> bool:
 class Policy(WrappingSink):
     """A sink that lets through only the calls which one request allows.
 
-    `note` is told the parameter that forbids a call, and what was suppressed. `made` calls of the same
-    answer were let through before.
+    It calls `note` with the parameter that forbids a call, and with what it suppressed. It has let `made`
+    calls of the same answer through before.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Policy(WrappingSink):
     ) -> None:
         super().__init__(sink)
         self._note = note
-        self._allowed = _allowed(request.tool_choice)
+        self._allowed = _allowed_names(request.tool_choice)
         self._required = _is_required(request.tool_choice)
         self._hosted_counts = _hosted_counts(request.tool_choice)
         self._limit = _limit(request)
@@ -180,7 +180,7 @@ class Policy(WrappingSink):
         return []
 
     def _withhold(self, delta: CallDelta) -> None:
-        """Count what is not let through: nobody behind this sink learns how much that is."""
+        """Count the bytes of a suppressed call, which the sink behind this one cannot count."""
         self._room -= size_of(delta)
         if self._room < 0:
             raise AnswerTooLong(TOO_LONG)
@@ -216,7 +216,7 @@ def _is_another(named: CallDelta, delta: CallDelta) -> bool:
     return renamed or bool(delta.name and delta.call_id and delta.call_id != named.call_id)
 
 
-def _allowed(choice: ToolChoice | None) -> set[str] | None:
+def _allowed_names(choice: ToolChoice | None) -> set[str] | None:
     """The names that may be called; None when every declared tool may."""
     if choice == "none":
         return set()

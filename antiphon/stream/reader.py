@@ -25,7 +25,7 @@ from antiphon.spec.items import TERMINAL_STATUSES, ItemStatus
 from antiphon.spec.limits import MAX_INTEGER
 from antiphon.spec.response import Response
 from antiphon.stream import aliases, lifecycle
-from antiphon.stream.event_targets import Assembly, EventTarget
+from antiphon.stream.assembly import Assembly, EventTarget
 from antiphon.stream.partial_items import (
     KIND_OF,
     SUMMARY,
@@ -90,9 +90,9 @@ class Reader:
 
     `feed` gives the event that a payload is, in the words of the specification. `events` has the same
     payload as a run in which items and parts that were not announced are announced before their words,
-    and words that came without a delta have one. Whoever follows `events` sees every word exactly once, in
-    a delta. Events are made of the specification's fields only; what else a server put beside them is kept
-    in items, parts, responses and vendor events, not in deltas.
+    and words that came without a delta have one. So `events` has every word exactly once, in a delta. Events
+    have the specification's fields only; what else a server put beside them stays in items, parts, responses
+    and vendor events, not in deltas.
 
     >>> reader = Reader()
     >>> event = reader.feed({"type": "response.output_text.done", "text": "Hi"})
@@ -107,13 +107,13 @@ class Reader:
         self.oddities: list[Oddity] = []
         self.events: list[ev.AnyEvent] = []
         self.error: ErrorPayload | None = None
-        self._assembly = Assembly(self._odd, new_id)
+        self._assembly = Assembly(self._note_oddity, new_id)
         self._base = Response(id=new_id(ids.RESPONSE), model="", created_at=0)
         self._latest: tuple[str, int, PartialItem | None, PartialText | None] = _NOTHING
         """The text that the last delta went to, so that the next one need not be looked up."""
         self._position = -1
         self._next_number: int | None = None
-        self._halves = SurrogatePairs(self._odd)
+        self._halves = SurrogatePairs(self._note_oddity)
         self._reported: set[str] = set()
 
     @property
@@ -135,19 +135,19 @@ class Reader:
         try:
             return self._event(payload, event_name)
         except (SpecError, *aliases.BROKEN) as error:
-            self._odd(f"a payload that cannot be read: {error}")
+            self._note_oddity(f"a payload that cannot be read: {error}")
             return None
 
     def feed_done(self) -> None:
         """`[DONE]` has come."""
         if not self.finished:
-            self._odd("[DONE] before a terminal event")
+            self._note_oddity("[DONE] before a terminal event")
 
     def close(self, now: int | None = None) -> Response:
-        """The stream is over; a response that has not ended has failed."""
+        """End the stream: a response that has not ended has failed."""
         self.events = self._assembly.events = []
         if not self.finished:
-            self._odd("the stream ended without a terminal event")
+            self._note_oddity("the stream ended without a terminal event")
             closed = ErrorPayload(
                 "server_error", "the stream ended before the response did", code="upstream_closed"
             )
@@ -201,7 +201,9 @@ class Reader:
             self.feed_done()
         elif data:
             fields = self._split(data)
-            return self._named(string(fields, "type") or event_name or aliases.implied_type(fields), fields)
+            return self._read_named(
+                string(fields, "type") or event_name or aliases.implied_type(fields), fields
+            )
         return None
 
     def _split(self, data: str) -> Fields:
@@ -211,18 +213,18 @@ class Reader:
             except aliases.BROKEN:
                 if not _SURROGATE.search(data):
                     raise
-        return aliases.split(self._halves.mended(data))
+        return aliases.split(self._halves.join_halves(data))
 
-    def _named(self, name: str, fields: Fields) -> ev.AnyEvent | None:
+    def _read_named(self, name: str, fields: Fields) -> ev.AnyEvent | None:
         if not name:
-            self._odd("an event without a type")
+            self._note_oddity("an event without a type")
             return None
         if name == "done":
             self.feed_done()
             return None
         if self.finished:
             if name not in aliases.KEEPALIVES:
-                self._odd(f"{name} after the end of the response")
+                self._note_oddity(f"{name} after the end of the response")
             return None
         if name == aliases.CUSTOM_EVENT:
             return self._custom_event(fields)
@@ -237,22 +239,22 @@ class Reader:
         fields["type"] = Raw(encode(kind))
         cls = ev.EVENTS.get(kind)
         if cls is None:
-            other: ev.OtherEvent = self._decoded(fields, number)
+            other: ev.OtherEvent = self._decode(fields, number)
             return self._emit(other)
         if kind == lifecycle.ERROR:
             aliases.error(fields)
-            event = self._decoded(fields, number)
+            event = self._decode(fields, number)
             return self._error(event, fields)
         if issubclass(cls, ev.LifecycleEvent):
             return self._lifecycle(name, cls, fields, number)
         return self._content(cls, fields, number)
 
-    def _decoded(self, fields: Fields, number: int) -> Any:
-        """The typed event, with what it lacks filled in."""
+    def _decode(self, fields: Fields, number: int) -> Any:
+        """Decode a typed event, with defaults for what it lacks."""
         problems: list[str] = []
         event = decode_event(encode(fields), problems)
         for problem in problems:
-            self._odd(problem)
+            self._note_oddity(problem)
         event.sequence_number = number
         return event
 
@@ -264,12 +266,12 @@ class Reader:
                 aliases.words(fields, "delta", "text", kind.key)
             else:
                 aliases.words(fields, kind.key, "text", "delta")
-        event = self._decoded(fields, number)
+        event = self._decode(fields, number)
         place = EventTarget(
             number,
             string(fields, "item_id") or "",
-            self._told(fields, "output_index"),
-            self._told(fields, "summary_index", "content_index"),
+            self._number_at(fields, "output_index"),
+            self._number_at(fields, "summary_index", "content_index"),
             string(fields, "call_id") or "",
             string(fields, "name") or "",
         )
@@ -279,17 +281,17 @@ class Reader:
             case ev.OutputItemDoneEvent(item=item):
                 return assembly.item_done(place, item)
             case ev.ContentPartAddedEvent(part=part):
-                part = _typed(part)
+                part = _as_text_part(part)
                 return assembly.part_added(place, part, kind_of_part(part))
             case ev.ContentPartDoneEvent(part=part):
-                part = _typed(part)
+                part = _as_text_part(part)
                 return assembly.part_done(place, part, kind_of_part(part))
             case ev.ReasoningSummaryPartAddedEvent(part=part):
-                return assembly.part_added(place, _typed(part), SUMMARY)
+                return assembly.part_added(place, _as_text_part(part), SUMMARY)
             case ev.ReasoningSummaryPartDoneEvent(part=part):
-                return assembly.part_done(place, _typed(part), SUMMARY)
+                return assembly.part_done(place, _as_text_part(part), SUMMARY)
             case ev.OutputTextAnnotationAddedEvent(annotation=annotation):
-                return assembly.annotated(place, annotation, self._told(fields, "annotation_index"))
+                return assembly.add_annotation(place, annotation, self._number_at(fields, "annotation_index"))
         assert kind is not None
         logprobs = getattr(event, "logprobs", None) or []
         if cls is kind.delta:
@@ -299,11 +301,11 @@ class Reader:
 
     def _custom_event(self, fields: Fields) -> ev.AnyEvent:
         """A vendor's event in a wrapper, which may count in a series of its own."""
-        told = self._told(fields, "sequence_number")
+        told = self._number_at(fields, "sequence_number")
         number = (self._next_number or 0) if told is None else told
         if number == self._next_number:
             self._next_number = number + 1
-        event: ev.OtherEvent = self._decoded(fields, number)
+        event: ev.OtherEvent = self._decode(fields, number)
         name, data = event.fields.pop("event_type", None), event.fields.get("data")
         if isinstance(name, str):
             event = ev.OtherEvent(
@@ -327,7 +329,7 @@ class Reader:
             told = _split(fields["response"])
             snake_case(told, Response.__struct_encode_fields__)
         fields["response"] = Raw(encode(told))
-        response = self._merged(self._decoded(fields, number).response, told)
+        response = self._merge_previous(self._decode(fields, number).response, told)
         due = _due_status(name, cls)
         if told.get("status", NULL) == NULL:
             response.status = due
@@ -343,10 +345,10 @@ class Reader:
         self._base = replace(response, output=[])
         return event
 
-    def _merged(self, response: Response, told: Fields) -> Response:
-        """What this event leaves out of the response is as it was."""
+    def _merge_previous(self, response: Response, told: Fields) -> Response:
+        """Take from the response so far what this event leaves out."""
         if not told.keys() >= _REQUIRED:
-            self._odd("a response without all of its keys")
+            self._note_oddity("a response without all of its keys")
         for field, name in zip(Response.__struct_fields__, Response.__struct_encode_fields__, strict=True):
             if told.get(name, NULL) == NULL and (name not in told or field in ("id", "model", "created_at")):
                 setattr(response, field, getattr(self._base, field))
@@ -362,13 +364,13 @@ class Reader:
         return self._emit(_ENDS.get(response.status, cls)(number, response))
 
     def _settle_status(self, response: Response, cls: type[ev.LifecycleEvent], due: str) -> None:
-        """The event decides whether the response has ended, and the status how."""
+        """Settle the status: the event decides whether the response has ended, its status decides how."""
         status = response.status
         if status in (_RUNNING if cls.is_terminal else lifecycle.TERMINAL_STATUSES):
             response.status = due
         elif not cls.is_terminal or _ENDS.get(status, cls) is cls:
             return
-        self._odd(f"status {status} in an event that means {due}")
+        self._note_oddity(f"status {status} in an event that means {due}")
 
     def _reason(self, fields: Fields) -> ResponseError:
         """Why a response failed, when it does not say so itself."""
@@ -376,9 +378,9 @@ class Reader:
         if fields.get("error", NULL) != NULL:
             aliases.error(fields)
             told = {"type": Raw(b'"error"'), "error": fields["error"]}
-            error = self._decoded(told, 0).error
+            error = self._decode(told, 0).error
         if error is None:
-            self._odd("a failed response without an error")
+            self._note_oddity("a failed response without an error")
             error = ErrorPayload("server_error", "the server gave no reason")
         return ResponseError(error.code or error.type, error.message)
 
@@ -401,29 +403,29 @@ class Reader:
         return event
 
     def _number(self, fields: Fields) -> int:
-        told = self._told(fields, "sequence_number")
+        told = self._number_at(fields, "sequence_number")
         if told is None:
             if fields.get("sequence_number", NULL) == NULL:
-                self._odd("no sequence_number")
+                self._note_oddity("no sequence_number")
             told = self._next_number or 0
         elif told != self._next_number:
             self._check_number(told)
         self._next_number = told + 1
         return told
 
-    def _told(self, fields: Fields, *names: str) -> int | None:
+    def _number_at(self, fields: Fields, *names: str) -> int | None:
         number = aliases.number(fields, *names)
         if number is None:
             for name in names:
                 if fields.get(name, NULL) != NULL:
-                    self._odd(f"{name} is not a number that can be used")
+                    self._note_oddity(f"{name} is not a number that can be used")
         return number
 
     def _check_number(self, told: int) -> None:
         if self._next_number is not None:
-            self._odd(f"sequence_number {told} where {self._next_number} was due")
+            self._note_oddity(f"sequence_number {told} where {self._next_number} was due")
 
-    def _odd(self, what: str) -> None:
+    def _note_oddity(self, what: str) -> None:
         """Record an oddity, each once and up to a limit: a broken server breaks every event."""
         if len(what) > MAX_ODDITY:
             what = f"{what[: MAX_ODDITY - 1]}…"
@@ -450,8 +452,8 @@ def _due_status(name: str, cls: type[ev.LifecycleEvent]) -> str:
     return lifecycle.IN_PROGRESS if cls is ev.ResponseCreatedEvent else kind
 
 
-def _typed(part: ContentPart) -> ContentPart:
-    """A part that does not say what it is, is text."""
+def _as_text_part(part: ContentPart) -> ContentPart:
+    """Take a part without a type for text."""
     if not isinstance(part, Opaque) or part.type:
         return part
     text = part.fields.get("text")

@@ -1,7 +1,7 @@
 """The events of a response that is over, composed anew from the response alone.
 
-What was streamed once is kept as one response, without its events. Whoever asks for its stream again gets
-the same items under the same ids; only where a text was cut into deltas is forgotten: each comes whole.
+The store keeps a finished response without its events. A client that asks for its stream again gets the same
+items under the same ids; only the cuts of a text into deltas are lost: each text comes whole.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,13 +38,13 @@ def recompose(
     events = composer.start()
     for index, item in enumerate(response.output):
         ids[:] = [item.id or ""]
-        events += composer.feed(_said(item, index, item is response.output[-1]))
+        events += composer.feed(_to_deltas(item, index, item is response.output[-1]))
     begun.receipt_count = response.receipt_count
     return events + composer.feed(_ending(response))
 
 
-def _said(item: Item, key: int, is_last: bool) -> list[d.AnyDelta]:
-    """An item as its provider might have said it. One that was cut short is left open: the end cuts it."""
+def _to_deltas(item: Item, key: int, is_last: bool) -> list[d.AnyDelta]:
+    """The deltas that make this item. An item that was cut short stays open, and the end cuts it again."""
     is_open = getattr(item, "status", None) in ("incomplete", "in_progress")
     match item:
         case Message() | Reasoning():
@@ -66,9 +66,9 @@ def _said(item: Item, key: int, is_last: bool) -> list[d.AnyDelta]:
 
 
 def _plain_words(item: Message | Reasoning, key: int, is_open: bool) -> list[d.AnyDelta]:
-    """An item of texts alone, under its key, if it can be told in no other way.
+    """The deltas of an item of texts alone, under its key, if no other deltas make it.
 
-    It was announced before its first word, and has none; or it stayed open while others began.
+    Such an item was announced before its first word, and has none; or it stayed open while others began.
     """
     parts = [part for part in item.content or () if not isinstance(part, str)]
     texts = [part.text for part in parts if isinstance(part, OutputText | ReasoningText) and _is_plain(part)]

@@ -1,7 +1,7 @@
 """Restores a Composer's state from the events that were already sent.
 
-The owner of a background response can die in the middle of it. Its log tells what clients have seen; another
-process reads it, and goes on with the response under the next numbers, or ends it.
+The owner of a background response can die in the middle of it. Its log has the events that clients have seen;
+another process reads it, and goes on with the response under the next numbers, or ends it.
 """
 
 from contextlib import suppress
@@ -41,7 +41,7 @@ class SentEvents(Struct, eq=False):
     items: list[OpenItem] = []
     closed: int = 0
     error: ErrorPayload | None = None
-    told: dict[str, set[str]] = {}
+    vendor_events: dict[str, set[str]] = {}
     """The types of a vendor's events that an item has had, under its id."""
     _ends: set[About] = set()
 
@@ -55,7 +55,7 @@ class SentEvents(Struct, eq=False):
             case ev.ErrorEvent(error=error):
                 self.error = error
             case ev.OutputItemAddedEvent(item=announced) if announced is not None:
-                opened = _opened(announced, len(self.items))
+                opened = _open_item(announced, len(self.items))
                 opened.announce()
                 self.items.append(opened)
             case ev.OutputItemDoneEvent(output_index=index, item=final) if final is not None:
@@ -67,10 +67,10 @@ class SentEvents(Struct, eq=False):
                     self._ends.add((type(event), item.id, _part(event)))
                 _repeat(item, event)
             case ev.OtherEvent(fields={"item_id": str(id)}):
-                self.told.setdefault(id, set()).add(event.type)
+                self.vendor_events.setdefault(id, set()).add(event.type)
 
     def end_what_is_whole(self) -> None:
-        """Mark the items to which nothing more is to be said, though their last event was not sent."""
+        """Mark the items that are whole, though their last event was not sent."""
         for item in self.items[self.closed :]:
             match item:
                 case OpenReasoning():
@@ -101,7 +101,7 @@ def _part(event: ev.ContentEvent | ev.SummaryEvent | ev.CallEvent) -> int:
     return 0
 
 
-def _opened(item: Item, index: int) -> OpenItem:
+def _open_item(item: Item, index: int) -> OpenItem:
     match item:
         case Message():
             return OpenMessage(emit_nothing, item.id, index, item.phase)

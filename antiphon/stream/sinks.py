@@ -1,4 +1,4 @@
-"""Where deltas go: the interface between whoever makes an answer and whoever takes it."""
+"""Where deltas go: the interface between the maker of an answer and its receiver."""
 
 from typing import Protocol
 
@@ -26,7 +26,7 @@ class Sink(Protocol):
 
 
 class WrappingSink:
-    """A sink that hands everything on to another: the base of those that look at what passes."""
+    """A sink that hands everything on to another: a base for sinks that look at what passes."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink

@@ -19,17 +19,17 @@ class SurrogatePairs:
     def __init__(self, odd: Callable[[str], None]) -> None:
         self.waiting = ""
         self._place: tuple[Any, ...] = ()
-        self._odd = odd
+        self._note_oddity = odd
 
-    def mended(self, data: str) -> str:
-        """The same payload with whole characters; a half that stays alone becomes U+FFFD."""
+    def join_halves(self, data: str) -> str:
+        """Return the payload with whole characters; a half that stays alone becomes U+FFFD."""
         event = json.loads(data)
         if isinstance(event, dict):
             self._join(event)
         text = json.dumps(event, ensure_ascii=False)
         whole = text.encode(_UTF16, "surrogatepass").decode(_UTF16, "replace")
         if whole.count(_LOST) > text.count(_LOST):
-            self._odd("half of a character, without its other half")
+            self._note_oddity("half of a character, without its other half")
         return whole
 
     def _join(self, event: dict[str, Any]) -> None:
@@ -41,7 +41,7 @@ class SurrogatePairs:
         if self.waiting and place == self._place:
             delta, self.waiting = self.waiting + delta, ""
         if "\ud800" <= delta[-1:] <= "\udbff":
-            self._odd("a delta that ends in the middle of a character")
+            self._note_oddity("a delta that ends in the middle of a character")
             self.waiting, self._place = delta[-1], place
             delta = delta[:-1]
         event["delta"] = delta

@@ -426,7 +426,7 @@ def test_a_disturbed_stream_never_raises(stream: list[Payload]) -> None:
     for payload in stream:
         name = payload.get("type")
         auditor.feed(payload, name if isinstance(name, str) else "response.completed")
-    auditor.done()
+    auditor.feed_done()
     assert set(rules(auditor.finish())) <= set(RULES)
     assert all(isinstance(str(v), str) and v.level in ("MUST", "SHOULD") for v in auditor.violations)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.stream.client_dialects import MARKERS, UNMARKED, detected
+from antiphon.stream.client_dialects import MARKERS, UNMARKED, detect_dialect
 from antiphon.stream.dialects import AI_SDK, OPEN_RESPONSES, OPENAI, Dialect
 
 DOCS = Path(__file__).parents[2] / "docs" / "dialects.md"
@@ -79,12 +79,14 @@ SEEN: dict[str, tuple[dict[str, str], Dialect]] = {
 @pytest.mark.parametrize("client", SEEN)
 def test_a_client_is_known_by_what_it_sends_by_itself(client: str) -> None:
     sent, dialect = SEEN[client]
-    assert detected({name.encode(): value.encode() for name, value in sent.items()}) is dialect
+    assert detect_dialect({name.encode(): value.encode() for name, value in sent.items()}) is dialect
 
 
 def test_every_client_that_was_tried_stands_where_it_is_found() -> None:
-    tried = {name: marker.dialect for marker in MARKERS for name in marker.tried}
-    assert tried | dict.fromkeys(UNMARKED, OPEN_RESPONSES) == {name: seen[1] for name, seen in SEEN.items()}
+    seen_clients = {name: marker.dialect for marker in MARKERS for name in marker.seen_clients}
+    assert seen_clients | dict.fromkeys(UNMARKED, OPEN_RESPONSES) == {
+        name: seen[1] for name, seen in SEEN.items()
+    }
 
 
 def test_the_documented_table_is_the_one_that_is_used() -> None:
@@ -92,7 +94,7 @@ def test_the_documented_table_is_the_one_that_is_used() -> None:
     for marker in MARKERS:
         header = marker.header.decode().title() if b"-" in marker.header else marker.header.decode()
         told = f"`{header}` with `{marker.holds.decode()}`" if marker.holds else f"`{header}`"
-        rows.append(f"| {told} | `{marker.dialect.name}` | {', '.join(marker.tried)} |")
+        rows.append(f"| {told} | `{marker.dialect.name}` | {', '.join(marker.seen_clients)} |")
     rows.append(f"| none of these | `open_responses` | {', '.join(UNMARKED)} |")
     table = "\n".join(rows)
     told = DOCS.read_text().partition("<!-- clients -->")[2].partition("<!-- end of clients -->")[0]

@@ -13,7 +13,7 @@ from antiphon.spec.items import (
     Message,
     Reasoning,
 )
-from antiphon.stream.pairing import paired
+from antiphon.stream.pairing import pair_calls
 
 ASKED = Message(role="user", content="Add.")
 SAID = Message(role="assistant", content="Adding.")
@@ -35,7 +35,7 @@ CUSTOM = CustomToolCall(call_id="c2", name="run", input="ls")
     ids=["no call", "a pair", "output twice", "custom", "the provider's own", "run by the server"],
 )
 def test_what_belongs_together_stays_as_it_is(items: list[Item]) -> None:
-    assert paired(items, 0) == items
+    assert pair_calls(items, 0) == items
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_what_stands_alone_is_refused_at_its_place(
     items: list[Item], start: int, code: str, param: str
 ) -> None:
     with pytest.raises(SpecError) as caught:
-        paired(items, start)
+        pair_calls(items, start)
     assert (caught.value.payload.code, caught.value.payload.param) == (code, param)
 
 
 def test_repair_drops_lone_outputs_and_answers_open_calls_after_their_turn() -> None:
     thought = Reasoning(summary=[])
-    repaired = paired([OUTPUT, CALL, thought, CUSTOM, ASKED], 0, "repair")
+    repaired = pair_calls([OUTPUT, CALL, thought, CUSTOM, ASKED], 0, "repair")
     assert repaired[:3] == [CALL, thought, CUSTOM]
     assert isinstance(repaired[3], FunctionCallOutput)
     assert isinstance(repaired[4], CustomToolCallOutput)

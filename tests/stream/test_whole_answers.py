@@ -22,7 +22,7 @@ def whole() -> Json:
 def found(body: object, **options: Any) -> list[str]:
     auditor = Auditor(**options)
     auditor.feed_resource(body)
-    return sorted({violation.rule for violation in auditor.taken()})
+    return sorted({violation.rule for violation in auditor.take_violations()})
 
 
 def test_a_response_at_any_point_of_its_life_is_sound() -> None:

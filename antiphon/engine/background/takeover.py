@@ -168,7 +168,7 @@ def _go_on(
         return composer.fail(sent.error)
     events = composer.go_on(sent)
     before = resumable(composer.snapshot(), run.turn.request)
-    if not run.asker.resume(before, sent.told, progress):
+    if not run.asker.resume(before, sent.vendor_events, progress):
         return [*events, *composer.fail(UNFINISHED)]
     if before is not None and run.checks is not None:
         calls = [item for item in before.items if isinstance(item, FunctionCall | CustomToolCall)]

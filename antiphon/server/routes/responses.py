@@ -51,7 +51,7 @@ async def _create(gateway: Gateway, exchange: Exchange, request: Request, *, ski
     exchange.watch()
     dialect = exchange.context.dialect
     run = await gateway.engine.start(
-        request, exchange.new_run(gateway), told_in_stream=dialect.told_in_stream
+        request, exchange.new_run(gateway), stream_error_codes=dialect.stream_error_codes
     )
     if request.stream:
         encoder = ServerSentEvents(dialect.for_response(run.response))

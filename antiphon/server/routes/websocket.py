@@ -170,7 +170,11 @@ class GatewaySocket(ResponsesSocket[Context]):
         dialect.check_words(request)
         self._run = state = gateway.engine.new_run(self._context)
         run = await gateway.engine.start(
-            request, state, memory=self.memory, error_event=False, told_in_stream=dialect.told_in_stream
+            request,
+            state,
+            memory=self.memory,
+            error_event=False,
+            stream_error_codes=dialect.stream_error_codes,
         )
         self._end = SocketEnd(gateway, run, self.texts)
         await deliver(gateway, run, self._end)

@@ -357,7 +357,7 @@ class OpenResponsesFrames:
                 return
             case ev.ResponseIncompleteEvent(response=response) if self._fails(response):
                 self.ended = True
-                failed = lifecycle.failed(response, FILTERED)
+                failed = lifecycle.as_failed(response, FILTERED)
                 chunks.append(frame(encode(_FRAMES[ev.ResponseFailedEvent](event.sequence_number, failed))))
                 return
         self.ended = event.is_terminal

@@ -19,7 +19,7 @@ from antiphon.spec.items import (
 )
 from antiphon.spec.limits import LARGE
 from antiphon.spec.tools import AllowedTools, CustomTool, FunctionTool, FunctionToolChoice
-from antiphon.stream.pairing import paired
+from antiphon.stream.pairing import pair_calls
 
 Json = dict[str, Any]
 USER = {"role": "user", "content": "Hi"}
@@ -104,7 +104,7 @@ def test_older_calls_are_paired_with_the_results_of_their_name() -> None:
     found = asked.request.input
     assert isinstance(found, list)
     assert len({item.call_id for item in found[1:]}) == 2  # type: ignore[union-attr]
-    assert paired(found, 0) == found
+    assert pair_calls(found, 0) == found
     assert refused(USER, result) == "messages[1].name"
 
 

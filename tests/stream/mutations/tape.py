@@ -78,7 +78,7 @@ def play(tape: Tape, **options: Any) -> list[Violation]:
     auditor = Auditor(**options)
     for name, data in tape.frames:
         if data == END:
-            auditor.done()
+            auditor.feed_done()
         else:
             auditor.feed(data, name)
     return auditor.finish()

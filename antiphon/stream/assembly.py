@@ -22,14 +22,14 @@ from antiphon.stream.partial_items import (
     GrowingText,
     PartialItem,
     PartialText,
-    announced,
+    as_announced,
+    as_ended,
     as_output,
-    ended,
     has_words,
-    identified,
     kind_in,
     part_for,
     skeleton,
+    with_item_id,
     with_words_of,
     words_of,
 )
@@ -63,11 +63,11 @@ class Assembly:
         }  # open items that can have it
         self._beside: dict[tuple[int, type], PartialItem] = {}
         self._next = 0  # the first index after every known one
-        self._odd = odd
+        self._note_oddity = odd
         self._new_id = new_id
 
     def output(self) -> list[Item]:
-        return [growing.built() for _, growing in sorted(self.items.items())]
+        return [growing.build() for _, growing in sorted(self.items.items())]
 
     # --- what events say ----------------------------------------------------------------------------------
 
@@ -80,25 +80,25 @@ class Assembly:
         if growing is None:
             return self._begin(place, item, wire)
         if growing.done or not self._is_same(growing, item):
-            self._odd(f"two items at output_index {wire}")
+            self._note_oddity(f"two items at output_index {wire}")
             return self._begin(place, item, wire)
         if not growing.implied:
-            self._odd(f"item {growing.id} was announced twice")
+            self._note_oddity(f"item {growing.id} was announced twice")
         growing.implied = False
-        growing.item = identified(item, growing.id)
+        growing.item = with_item_id(item, growing.id)
         self._remember(growing, item.id)
-        return ev.OutputItemAddedEvent(place.sequence_number, growing.index, announced(growing.item))
+        return ev.OutputItemAddedEvent(place.sequence_number, growing.index, as_announced(growing.item))
 
     def item_done(self, place: EventTarget, item: Item | None) -> ev.Event:
         if item is None:
-            growing = self._known(place) or next(iter(self._open.values()), None)
+            growing = self._find_known(place) or next(iter(self._open.values()), None)
             if growing is None:
                 return self._emit(
                     ev.OutputItemDoneEvent(place.sequence_number, place.output_index or 0, None)
                 )
-            return self._complete(place, growing, growing.built(), "completed")
+            return self._complete(place, growing, growing.build(), "completed")
         item = as_output(item)
-        meant = self._meant(place.output_index, item)
+        meant = self._find_meant(place.output_index, item)
         return self._complete(place, meant or self._imply(place, item), item, "completed")
 
     def part_added(self, place: EventTarget, part: ContentPart, kind: GrowingText) -> ev.Event | None:
@@ -111,7 +111,7 @@ class Assembly:
         known = (kind.delta, number) in growing.texts
         event = self._announce(place, growing, kind, number, part)
         if words and not known:
-            self._odd(f"a part was announced with {kind.name} in it")
+            self._note_oddity(f"a part was announced with {kind.name} in it")
             self._grow(place, growing, growing.texts[kind.delta, number], number, words)
         return event
 
@@ -124,7 +124,7 @@ class Assembly:
         self._settle(place, growing, text, number, words_of(part))
         text.take(part)
         text.closed = True
-        return self._emit(kind.ended(place.sequence_number, growing.id, growing.index, number, text.built()))
+        return self._emit(kind.ended(place.sequence_number, growing.id, growing.index, number, text.build()))
 
     def delta(self, place: EventTarget, kind: GrowingText, words: str, logprobs: list[LogProb]) -> ev.Event:
         growing, kind = self._locate(place, kind)
@@ -134,7 +134,7 @@ class Assembly:
             number, text = self._text(place._replace(part=number), growing, kind)
             self._begin_call(place, growing, text)
         if text.closed or growing.done:
-            self._odd(f"a {kind.name} delta after the {kind.name} was done")
+            self._note_oddity(f"a {kind.name} delta after the {kind.name} was done")
         if kind is not TEXT or not logprobs:
             return self._grow(place, growing, text, number, words)
         text.logprobs += logprobs
@@ -153,7 +153,7 @@ class Assembly:
         rest = (list(text.logprobs),) if kind is TEXT and text.logprobs else ()
         return self._emit(kind.done(*_where(place, growing, kind, number), text.value(), *rest))
 
-    def annotated(self, place: EventTarget, annotation: Annotation | None, at: int | None) -> ev.Event:
+    def add_annotation(self, place: EventTarget, annotation: Annotation | None, at: int | None) -> ev.Event:
         growing, kind = self._locate(place, TEXT)
         number, text = self._text(place, growing, kind)
         at = len(text.annotations) if at is None else at
@@ -165,32 +165,32 @@ class Assembly:
     def finish(self, sequence_number: int, told: list[Item], status: ItemStatus) -> list[Item]:
         """The final output: that of the terminal event, or what was streamed if it has none."""
         if not told and self.items:
-            self._odd("the final response has no output; it is taken from the stream")
+            self._note_oddity("the final response has no output; it is taken from the stream")
             self.close(sequence_number, status)
             return self.output()
         told = [as_output(item) for item in told]
-        found = self._matched(told)
+        found = self._match_output(told)
         left_out = len(self.items) - len(found)
         if left_out:
-            self._odd(f"the final response leaves out items that were streamed: {left_out}")
+            self._note_oddity(f"the final response leaves out items that were streamed: {left_out}")
         output = []
         for n, item in enumerate(told):
             place = EventTarget(sequence_number, output_index=n)
             growing = found.get(n) or self._imply(place, item)
             if not growing.done:
                 self._complete(place, growing, item, status)
-            output.append(ended(self._restored(growing, item), status))
+            output.append(as_ended(self._restore_words(growing, item), status))
         return output
 
     def close(self, sequence_number: int, status: ItemStatus) -> None:
         """End everything that is open with this status."""
         for _, growing in sorted(self._open.items()):
-            self._complete(EventTarget(sequence_number), growing, growing.built(), status)
+            self._complete(EventTarget(sequence_number), growing, growing.build(), status)
 
     # --- which item ---------------------------------------------------------------------------------------
 
     def _locate(self, place: EventTarget, kind: GrowingText) -> tuple[PartialItem, GrowingText]:
-        growing = self._known(place)
+        growing = self._find_known(place)
         if growing is None and not place.item_id and place.output_index is None:
             growing = self._latest_open(kind)
         if growing is None:
@@ -201,7 +201,7 @@ class Assembly:
             return growing, own
         key = (growing.index, kind.owner)
         if key not in self._beside:
-            self._odd(f"{kind.name} of an item of type {type_of(growing.item)}")
+            self._note_oddity(f"{kind.name} of an item of type {type_of(growing.item)}")
             apart = place._replace(item_id="", output_index=None)
             self._beside[key] = self._imply(apart, self._skeleton(apart, kind))
         return self._beside[key], kind
@@ -214,13 +214,13 @@ class Assembly:
 
     def _is_pointless(self, place: EventTarget, part: ContentPart, kind: GrowingText) -> bool:
         """An empty part of an item that has no such parts."""
-        growing = None if words_of(part) else self._known(place)
+        growing = None if words_of(part) else self._find_known(place)
         if growing is None or kind_in(growing.item, kind) is not None:
             return False
-        self._odd(f"a part of an item of type {type_of(growing.item)}")
+        self._note_oddity(f"a part of an item of type {type_of(growing.item)}")
         return True
 
-    def _known(self, place: EventTarget) -> PartialItem | None:
+    def _find_known(self, place: EventTarget) -> PartialItem | None:
         at = None if place.output_index is None else self._at.get(place.output_index)
         named = self.by_id.get(place.item_id) or self._by_call.get(place.item_id)
         if named is None:
@@ -228,16 +228,16 @@ class Assembly:
                 return at
             if at.done:
                 return None
-            self._odd(f"item {at.id} is also called {place.item_id}")
+            self._note_oddity(f"item {at.id} is also called {place.item_id}")
             self.by_id[place.item_id] = at
             return at
         if at is not None and at.id == place.item_id:
             return at
         if place.output_index not in (None, named.wire):
-            self._odd(f"item {named.id} is at output_index {named.wire}, not {place.output_index}")
+            self._note_oddity(f"item {named.id} is at output_index {named.wire}, not {place.output_index}")
         return named
 
-    def _named(self, index: int | None, item: Item) -> PartialItem | None:
+    def _find_by_name(self, index: int | None, item: Item) -> PartialItem | None:
         at = None if index is None else self._at.get(index)
         if at is not None and item.id and at.id == item.id:
             return at
@@ -246,16 +246,16 @@ class Assembly:
             named = self._by_call.get(item.call_id)
         return named
 
-    def _meant(self, index: int | None, item: Item) -> PartialItem | None:
-        """The item that this whole one is the end of."""
+    def _find_meant(self, index: int | None, item: Item) -> PartialItem | None:
+        """Find the streamed item whose end this whole item is."""
         at = None if index is None else self._at.get(index)
-        named = self._named(index, item)
+        named = self._find_by_name(index, item)
         if named is None and at is not None and not at.done and type_of(at.item) == type_of(item):
             return at
         return named
 
-    def _matched(self, told: list[Item]) -> dict[int, PartialItem]:
-        """The streamed items that stand in the final output, by their ids, their index or only their type."""
+    def _match_output(self, told: list[Item]) -> dict[int, PartialItem]:
+        """Match the final output with the streamed items by their ids, their index or only their type."""
         found: dict[int, PartialItem] = {}
         free = dict(self.items)
 
@@ -264,7 +264,7 @@ class Assembly:
                 found[n] = free.pop(growing.index)
 
         for n, item in enumerate(told):
-            match(n, self._named(n, item))
+            match(n, self._find_by_name(n, item))
         for n, item in enumerate(told):
             at = self._at.get(n)
             match(n, at if at is not None and type_of(at.item) == type_of(item) else None)
@@ -297,9 +297,9 @@ class Assembly:
         return skeleton(kind, id, place.call_id, place.name)
 
     def _imply(self, place: EventTarget, item: Item) -> PartialItem:
-        self._odd(f"an item of type {type_of(item)} was not announced")
+        self._note_oddity(f"an item of type {type_of(item)} was not announced")
         wire = self._next if place.output_index is None else place.output_index
-        event = self._begin(place, announced(item), wire, implied=True)
+        event = self._begin(place, as_announced(item), wire, implied=True)
         return self.items[event.output_index]
 
     def _begin(
@@ -307,14 +307,14 @@ class Assembly:
     ) -> ev.OutputItemAddedEvent:
         index = self._next if wire in self.items else wire
         id = item.id or self._new_id(ids.prefix(type_of(item)))
-        growing = PartialItem(index, wire, id, identified(item, id), implied=implied)
+        growing = PartialItem(index, wire, id, with_item_id(item, id), implied=implied)
         self.items[index] = self._open[index] = self._at[wire] = growing
         self._next = max(self._next, index + 1)
         for kind in KINDS:
             if kind_in(growing.item, kind) is not None:
                 self._latest[kind].append(growing)
         self._remember(growing)
-        return self._emit(ev.OutputItemAddedEvent(place.sequence_number, index, announced(growing.item)))
+        return self._emit(ev.OutputItemAddedEvent(place.sequence_number, index, as_announced(growing.item)))
 
     def _remember(self, growing: PartialItem, also: str = "") -> None:
         for name in filter(None, (growing.id, also)):
@@ -367,29 +367,29 @@ class Assembly:
             return
         rest = text.settle(whole)
         if rest is None:
-            self._odd(f"the {text.kind.name} at its end is not what its deltas add up to")
+            self._note_oddity(f"the {text.kind.name} at its end is not what its deltas add up to")
         elif rest:
             if text.kind is not SUMMARY:  # a summary need not be streamed
-                self._odd(f"{text.kind.name} that no delta carried")
+                self._note_oddity(f"{text.kind.name} that no delta carried")
             self._emit(text.kind.delta(*_where(place, growing, text.kind, number), rest))
 
     def _complete(self, place: EventTarget, growing: PartialItem, item: Item, status: ItemStatus) -> ev.Event:
-        for kind, number, words in growing.placed(item):
+        for kind, number, words in growing.place_texts(item):
             if words:
                 number, text = self._text(place._replace(part=number), growing, kind)
                 self._settle(place, growing, text, number, words)
-        growing.item = ended(identified(self._restored(growing, item), growing.id), status)
+        growing.item = as_ended(with_item_id(self._restore_words(growing, item), growing.id), status)
         growing.done = True
         self._open.pop(growing.index, None)
         self._remember(growing, item.id)
         return self._emit(ev.OutputItemDoneEvent(place.sequence_number, growing.index, growing.item))
 
-    def _restored(self, growing: PartialItem, item: Item) -> Item:
-        """The item as the server sent it last, with the streamed text if it has none."""
-        known = growing.built()
+    def _restore_words(self, growing: PartialItem, item: Item) -> Item:
+        """The item as the server sent it last, with the streamed text where it has none."""
+        known = growing.build()
         if has_words(item) or not has_words(known):
             return item
-        self._odd(f"item {growing.id} ends without the words that were streamed")
+        self._note_oddity(f"item {growing.id} ends without the words that were streamed")
         return with_words_of(known, item)
 
     def _emit(self, event: E) -> E:
