@@ -1,82 +1,48 @@
 """The client for Python, synchronous and asynchronous, for any Open Responses server."""
 
-from antiphon.client.agent import Agent
-from antiphon.client.agent.events import AgentResult, Hooks, Limits, ToolCall, ToolOutcome
-from antiphon.client.agent.tasks import CapabilityViolation, TaskWorker
-from antiphon.client.async_client import AsyncClient
-from antiphon.client.errors import (
-    AntiphonError,
-    ConnectionFailed,
-    Incomplete,
-    Mismatch,
-    NoAnswer,
-    ParseFailed,
-    Refused,
-    ResponseFailed,
-    StatusError,
-    StreamBroken,
-    TimedOut,
-    UnexpectedAnswer,
-    UsageError,
-)
-from antiphon.client.resources.objects import Chat, ChatResponse, Conversation, Deleted, InputTokens, Model
-from antiphon.client.resources.parameters import Input, InputItem, InputTool, Parameters, Watch
-from antiphon.client.resources.parsing import Parsed
-from antiphon.client.session import AsyncSession
-from antiphon.client.settings import Retries, Timeouts
-from antiphon.client.streams import AsyncEventStream
-from antiphon.client.sync.client import Client
-from antiphon.client.sync.session import Session
-from antiphon.client.sync.streams import EventStream
-from antiphon.client.tools import Tool, ToolError, tool
-from antiphon.client.tools.mcp import MCPServer
-from antiphon.client.transport.response_decoding import via
-
-__all__ = [
-    "Agent",
-    "AgentResult",
-    "AntiphonError",
-    "AsyncClient",
-    "AsyncEventStream",
-    "AsyncSession",
-    "CapabilityViolation",
-    "Chat",
-    "ChatResponse",
-    "Client",
-    "ConnectionFailed",
-    "Conversation",
-    "Deleted",
-    "EventStream",
-    "Hooks",
-    "Incomplete",
-    "Input",
-    "InputItem",
-    "InputTokens",
-    "InputTool",
-    "Limits",
-    "MCPServer",
-    "Mismatch",
-    "Model",
-    "NoAnswer",
-    "Parameters",
-    "ParseFailed",
-    "Parsed",
-    "Refused",
-    "ResponseFailed",
-    "Retries",
-    "Session",
-    "StatusError",
-    "StreamBroken",
-    "TaskWorker",
-    "TimedOut",
-    "Timeouts",
-    "Tool",
-    "ToolCall",
-    "ToolError",
-    "ToolOutcome",
-    "UnexpectedAnswer",
-    "UsageError",
-    "Watch",
-    "tool",
-    "via",
-]
+from antiphon.client.agent import Agent as Agent
+from antiphon.client.agent.events import AgentResult as AgentResult
+from antiphon.client.agent.events import Hooks as Hooks
+from antiphon.client.agent.events import Limits as Limits
+from antiphon.client.agent.events import ToolCall as ToolCall
+from antiphon.client.agent.events import ToolOutcome as ToolOutcome
+from antiphon.client.agent.tasks import CapabilityViolation as CapabilityViolation
+from antiphon.client.agent.tasks import TaskWorker as TaskWorker
+from antiphon.client.async_client import AsyncClient as AsyncClient
+from antiphon.client.errors import AntiphonError as AntiphonError
+from antiphon.client.errors import ConnectionFailed as ConnectionFailed
+from antiphon.client.errors import Incomplete as Incomplete
+from antiphon.client.errors import Mismatch as Mismatch
+from antiphon.client.errors import NoAnswer as NoAnswer
+from antiphon.client.errors import ParseFailed as ParseFailed
+from antiphon.client.errors import Refused as Refused
+from antiphon.client.errors import ResponseFailed as ResponseFailed
+from antiphon.client.errors import StatusError as StatusError
+from antiphon.client.errors import StreamBroken as StreamBroken
+from antiphon.client.errors import TimedOut as TimedOut
+from antiphon.client.errors import UnexpectedAnswer as UnexpectedAnswer
+from antiphon.client.errors import UsageError as UsageError
+from antiphon.client.resources.objects import Chat as Chat
+from antiphon.client.resources.objects import ChatResponse as ChatResponse
+from antiphon.client.resources.objects import Conversation as Conversation
+from antiphon.client.resources.objects import Deleted as Deleted
+from antiphon.client.resources.objects import InputTokens as InputTokens
+from antiphon.client.resources.objects import Model as Model
+from antiphon.client.resources.parameters import Input as Input
+from antiphon.client.resources.parameters import InputItem as InputItem
+from antiphon.client.resources.parameters import InputTool as InputTool
+from antiphon.client.resources.parameters import Parameters as Parameters
+from antiphon.client.resources.parameters import Watch as Watch
+from antiphon.client.resources.parsing import Parsed as Parsed
+from antiphon.client.session import AsyncSession as AsyncSession
+from antiphon.client.settings import Retries as Retries
+from antiphon.client.settings import Timeouts as Timeouts
+from antiphon.client.streams import AsyncEventStream as AsyncEventStream
+from antiphon.client.sync.client import Client as Client
+from antiphon.client.sync.session import Session as Session
+from antiphon.client.sync.streams import EventStream as EventStream
+from antiphon.client.tools import Tool as Tool
+from antiphon.client.tools import ToolError as ToolError
+from antiphon.client.tools import tool as tool
+from antiphon.client.tools.mcp import MCPServer as MCPServer
+from antiphon.client.transport.response_decoding import via as via

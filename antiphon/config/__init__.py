@@ -1,84 +1,45 @@
 """The configuration: one TOML file, environment variables on top, all typed, every mistake with its line."""
 
-from antiphon.config.catalogue import Modality, ModelFacts, Prices, PriceStep
-from antiphon.config.checks import add_found_providers, check_exposure, replace_models, should_discover
-from antiphon.config.env_file import fill_environment, vertice_protocol
-from antiphon.config.kinds import ExtraOptions
-from antiphon.config.loading import candidates, config_folder, load, locate
-from antiphon.config.mistakes import ConfigErrors, Mistake, Where
-from antiphon.config.reader import secret_in
-from antiphon.config.routes import FailureKind, Route, RouteSettings, Target
-from antiphon.config.schema import (
-    ChatRouteSettings,
-    ClientKey,
-    Config,
-    FilesSettings,
-    LocalSettings,
-    MediaSettings,
-    SealingSettings,
-    ServerSettings,
-    StoreSettings,
-    UnknownModel,
-    local_alias,
-)
-from antiphon.config.secret import Secret
-from antiphon.config.show import show, toml_text
-from antiphon.config.tools import ToolSettings, ToolsSettings
-from antiphon.config.upstreams import (
-    DeclaredSettings,
-    FoundProvider,
-    HttpSettings,
-    ProviderSettings,
-    UnusableType,
-    UpstreamTimeouts,
-    unknown_type,
-)
-
-__all__ = [
-    "ChatRouteSettings",
-    "ClientKey",
-    "Config",
-    "ConfigErrors",
-    "DeclaredSettings",
-    "ExtraOptions",
-    "FailureKind",
-    "FilesSettings",
-    "FoundProvider",
-    "HttpSettings",
-    "LocalSettings",
-    "MediaSettings",
-    "Mistake",
-    "Modality",
-    "ModelFacts",
-    "PriceStep",
-    "Prices",
-    "ProviderSettings",
-    "Route",
-    "RouteSettings",
-    "SealingSettings",
-    "Secret",
-    "ServerSettings",
-    "StoreSettings",
-    "Target",
-    "ToolSettings",
-    "ToolsSettings",
-    "UnknownModel",
-    "UnusableType",
-    "UpstreamTimeouts",
-    "Where",
-    "add_found_providers",
-    "candidates",
-    "check_exposure",
-    "config_folder",
-    "fill_environment",
-    "load",
-    "local_alias",
-    "locate",
-    "replace_models",
-    "secret_in",
-    "should_discover",
-    "show",
-    "toml_text",
-    "unknown_type",
-    "vertice_protocol",
-]
+from antiphon.config.catalogue import Modality as Modality
+from antiphon.config.catalogue import ModelFacts as ModelFacts
+from antiphon.config.catalogue import Prices as Prices
+from antiphon.config.catalogue import PriceStep as PriceStep
+from antiphon.config.checks import add_found_providers as add_found_providers
+from antiphon.config.checks import check_exposure as check_exposure
+from antiphon.config.checks import replace_models as replace_models
+from antiphon.config.checks import should_discover as should_discover
+from antiphon.config.env_file import fill_environment as fill_environment
+from antiphon.config.env_file import vertice_protocol as vertice_protocol
+from antiphon.config.kinds import ExtraOptions as ExtraOptions
+from antiphon.config.loading import candidates as candidates
+from antiphon.config.loading import config_folder as config_folder
+from antiphon.config.loading import load as load
+from antiphon.config.loading import locate as locate
+from antiphon.config.mistakes import ConfigErrors as ConfigErrors
+from antiphon.config.mistakes import Mistake as Mistake
+from antiphon.config.mistakes import Where as Where
+from antiphon.config.reader import secret_in as secret_in
+from antiphon.config.routes import FailureKind as FailureKind
+from antiphon.config.routes import Route as Route
+from antiphon.config.routes import RouteSettings as RouteSettings
+from antiphon.config.routes import Target as Target
+from antiphon.config.schema import ChatRouteSettings as ChatRouteSettings
+from antiphon.config.schema import ClientKey as ClientKey
+from antiphon.config.schema import Config as Config
+from antiphon.config.schema import FilesSettings as FilesSettings
+from antiphon.config.schema import LocalSettings as LocalSettings
+from antiphon.config.schema import MediaSettings as MediaSettings
+from antiphon.config.schema import UnknownModel as UnknownModel
+from antiphon.config.schema import local_alias as local_alias
+from antiphon.config.secret import Secret as Secret
+from antiphon.config.show import show as show
+from antiphon.config.show import toml_text as toml_text
+from antiphon.config.tools import ToolSettings as ToolSettings
+from antiphon.config.tools import ToolsSettings as ToolsSettings
+from antiphon.config.upstreams import DeclaredSettings as DeclaredSettings
+from antiphon.config.upstreams import FoundProvider as FoundProvider
+from antiphon.config.upstreams import HttpSettings as HttpSettings
+from antiphon.config.upstreams import ProviderSettings as ProviderSettings
+from antiphon.config.upstreams import UnusableType as UnusableType
+from antiphon.config.upstreams import UpstreamTimeouts as UpstreamTimeouts
+from antiphon.config.upstreams import unknown_type as unknown_type

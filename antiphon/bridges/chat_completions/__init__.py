@@ -5,17 +5,10 @@
 ('Hi', 5)
 """
 
-from antiphon.bridges.chat_completions.body import ChatCompletionBody
-from antiphon.bridges.chat_completions.completion import ChatCompletion, encode_completion, untold
-from antiphon.bridges.chat_completions.request import ReadCompletion, read_completion
-from antiphon.bridges.chat_completions.stream import ChatCompletionChunks
-
-__all__ = [
-    "ChatCompletion",
-    "ChatCompletionBody",
-    "ChatCompletionChunks",
-    "ReadCompletion",
-    "encode_completion",
-    "read_completion",
-    "untold",
-]
+from antiphon.bridges.chat_completions.body import ChatCompletionBody as ChatCompletionBody
+from antiphon.bridges.chat_completions.completion import ChatCompletion as ChatCompletion
+from antiphon.bridges.chat_completions.completion import encode_completion as encode_completion
+from antiphon.bridges.chat_completions.completion import untold as untold
+from antiphon.bridges.chat_completions.request import ReadCompletion as ReadCompletion
+from antiphon.bridges.chat_completions.request import read_completion as read_completion
+from antiphon.bridges.chat_completions.stream import ChatCompletionChunks as ChatCompletionChunks
