@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from time import perf_counter
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -45,9 +45,11 @@ from antiphon.wires.run_listener import AttemptInfo, AttemptKind, Spent
 
 T = TypeVar("T")
 
+_NO_WORDS = {UsageDelta}
+
 
 class Attempt(Struct, eq=False):
-    """One question, around which it is used as a context manager: `async with Attempt(...)`."""
+    """One question, around which it is used as a context manager, once its costs are reserved."""
 
     run: RunState
     info: AttemptInfo
@@ -58,27 +60,25 @@ class Attempt(Struct, eq=False):
 
     __repr__ = object.__repr__  # which shows no prompt
 
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         run = self.run
-        if run.admission is not None:
-            await run.admission.reserve(self.info)
         run.attempts_begun = self.info.number = run.attempts_begun + 1
-        for listener in run.services.listeners:
-            call_listener(listener.attempt_began, run, self.info)
+        for hear in run.services.heard.attempt_began:
+            call_listener(hear, run, self.info)
         self._began = perf_counter()
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        run, info, spent = self.run, self.info, self.spent
+        run, info, spent, turn = self.run, self.info, self.spent, self.turn
         spent.seconds, spent.attempts = perf_counter() - self._began, 1
         self._judge(error)
         run.spent.add(spent)
-        if (turn := self.turn) is not None:
+        if turn is not None and turn.upstream_status:
             info.upstream_status, info.upstream_id = turn.upstream_status, turn.upstream_id
-        for listener in run.services.listeners:
-            call_listener(listener.attempt_ended, run, info, spent)
+        for hear in run.services.heard.attempt_ended:
+            call_listener(hear, run, info, spent)
 
     def _judge(self, error: BaseException | None) -> None:
         """Note in `spent` how the attempt has ended."""
@@ -114,17 +114,18 @@ class AnswerAttempt(Attempt, eq=False, kw_only=True):
         return self.sink.put(deltas)
 
     def _look_at(self, deltas: list[AnyDelta]) -> None:
-        kinds = list(map(type, deltas))
+        kinds = set(map(type, deltas))
         if UsageDelta in kinds:
-            usage = deltas[len(kinds) - 1 - kinds[::-1].index(UsageDelta)]
-            assert type(usage) is UsageDelta
-            self.spent.usage = usage.usage
+            for delta in reversed(deltas):
+                if type(delta) is UsageDelta:
+                    self.spent.usage = delta.usage
+                    break
         if Finish in kinds:
             self._is_finished = True
         elif Failure in kinds:
             last = deltas[-1]
             self._failure = last.error if type(last) is Failure else CLOSED
-        elif self._passed is None and kinds != [UsageDelta]:
+        elif self._passed is None and kinds != _NO_WORDS:
             self._passed = TextDelta
             self.spent.first_token = perf_counter() - self._began
 
@@ -139,7 +140,7 @@ class AnswerAttempt(Attempt, eq=False, kw_only=True):
             self.spent.fail(CLOSED, 502)
 
 
-async def ask(
+def ask(
     run: RunState,
     target: Target,
     turn: Turn,
@@ -147,21 +148,42 @@ async def ask(
     context: Resolved,
     added: Sequence[Item] = (),
     attempts: list[Spent] | None = None,
-) -> None:
+) -> Awaitable[Any]:
     """Have one target answer the turn, with everything that is done for one target.
 
     The turn gets its items from the context, as this provider may see them and as many as it takes, and after
     them those that are `added`. What each attempt takes is noted in `attempts`, as soon as it is known.
     """
+    takes = run.settings.providers[target.provider].capabilities
+    if (
+        context.is_plain
+        and not (context.has_media or takes.counts_tokens or turn.tools)
+        and run.kind != "compaction"
+    ):
+        report_unsupported(turn, run.settings.providers[target.provider])
+        turn.items = [*context.items, *added] if added else context.items
+        return _answer(run, target, attempts, turn, sink)
+    return _ask(run, target, turn, sink, context, added, attempts)
+
+
+async def _ask(
+    run: RunState,
+    target: Target,
+    turn: Turn,
+    sink: Sink,
+    context: Resolved,
+    added: Sequence[Item],
+    attempts: list[Spent] | None,
+) -> None:
+    """The same, for a turn that is more than a few messages."""
     provider = run.settings.providers[target.provider]
-    takes = provider.capabilities
-    if run.kind != "compaction":  # whose parameters are the gateway's own
+    takes, is_compaction = provider.capabilities, run.kind == "compaction"
+    if not is_compaction:  # whose parameters are the gateway's own
         report_unsupported(turn, provider)
     if context.is_plain and not context.has_media and not takes.counts_tokens:
         turn.items = [*context.items, *added] if added else context.items
     else:
         await _give_items(run, target, provider, turn, context, added)
-    is_compaction = run.kind == "compaction"
     if (is_compaction or not context.is_plain) and _needs_summary(turn.items, takes, is_compaction):
         one = partial(_answer, run, target, attempts)
         await summarise(one, turn, sink, takes.context_window, run.services.seal)
@@ -176,7 +198,7 @@ async def embed(run: RunState, target: Target, task: EmbeddingTask) -> Embedded:
     """The vectors of all texts of the task; the target gives embeddings."""
     provider = run.settings.providers[target.provider]
     assert isinstance(provider, Embeds)
-    async with Attempt(run, _info(run, "embed", target), run.turn) as attempt:
+    with await _reserved(Attempt(run, _info(run, "embed", target), run.turn)) as attempt:
         embedded = await provider.embed(replace(task, model=target.upstream_model))
         attempt.spent.usage = Usage.of(embedded.input_tokens, 0) if embedded.input_tokens else None
     return embedded
@@ -185,13 +207,13 @@ async def embed(run: RunState, target: Target, task: EmbeddingTask) -> Embedded:
 async def count_tokens(run: RunState, target: Target, turn: Turn) -> int | None:
     """How many tokens the turn has as it stands; None where the provider cannot tell exactly."""
     provider = run.settings.providers[target.provider]
-    async with Attempt(run, _info(run, "count_tokens", target), turn):
+    with await _reserved(Attempt(run, _info(run, "count_tokens", target), turn)):
         return await provider.count_tokens(turn)
 
 
 async def call_service(run: RunState, service: str, call: Callable[[], Awaitable[T]]) -> T:
     """Have a paid service of a hosted tool answer; `call` asks it."""
-    async with Attempt(run, AttemptInfo(0, "service", service, "")):
+    with await _reserved(Attempt(run, AttemptInfo(0, "service", service, ""))):
         return await call()
 
 
@@ -270,11 +292,21 @@ async def _answer(
     """One attempt at an answer."""
     provider = run.settings.providers[target.provider]
     info = AttemptInfo(0, "answer", target.provider, target.upstream_model, run.route_name)
-    async with AnswerAttempt(run, info, turn, sink=sink) as attempt:
+    attempt = AnswerAttempt(run, info, turn, sink=sink)
+    if run.admission is not None:
+        await run.admission.reserve(info)
+    with attempt:
         if attempts is not None:
             attempts.append(attempt.spent)
         await provider.answer(turn, attempt)
     return attempt.spent
+
+
+async def _reserved(attempt: Attempt) -> Attempt:
+    """The attempt, once the gate has reserved what it may cost."""
+    if (admission := attempt.run.admission) is not None:
+        await admission.reserve(attempt.info)
+    return attempt
 
 
 def _info(run: RunState, kind: AttemptKind, target: Target) -> AttemptInfo:

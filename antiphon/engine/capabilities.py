@@ -183,7 +183,7 @@ def _unsupported(turn: Turn, takes: Capabilities) -> Iterator[Loss]:
         if isinstance(tool, FunctionTool | CustomTool):
             for name in _lost_fields(tool, takes):
                 yield Loss(f"tools[{n}].{name}", "this provider's tools have no such field")
-    if not takes.extras:
+    if not takes.extras and (request.reasoning or request.text or request.stream_options):
         yield from _nested_extras(request)
 
 

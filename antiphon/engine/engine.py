@@ -109,7 +109,7 @@ class Engine:
 
     def listen(self, listener: Listener) -> None:
         """From here on, tell this listener of each run."""
-        self.services.listeners = (*self.services.listeners, listener)
+        self.services.heard.add(listener)
 
     def new_run(self, context: RequestContext, kind: RunKind = "response") -> RunState:
         """A run that has not begun, with the settings that are in force now."""
@@ -330,7 +330,7 @@ class Engine:
                 f"add a [keys.NAME] table, or a [providers.{provider}] table"
             )
             raise SpecError(ErrorPayload("permission_denied", message, "proxied_request", "model"), 403)
-        if why := self.config.providers[provider].disabled:
+        if why := self.settings.config.providers[provider].disabled:
             message = f"the provider {provider} is disabled: {why}"
             raise SpecError(ErrorPayload("server_error", message, MODEL_UNAVAILABLE, "model"), 503)
 
@@ -454,5 +454,5 @@ class Engine:
         await self.schemas.close()
 
     def expires_at(self, now: float) -> int | None:
-        ttl = self.config.store.ttl
+        ttl = self.settings.config.store.ttl
         return int(now + ttl) if ttl else None

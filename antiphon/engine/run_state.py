@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Literal, ParamSpec
+from typing import Literal, TypeVarTuple
 
 from msgspec import Struct, field
 
@@ -17,13 +17,28 @@ from antiphon.spec import ids
 from antiphon.store.base import Settlement, StoreError
 from antiphon.store.store import Store
 from antiphon.wires.run_gate import Admission, Gate
-from antiphon.wires.run_listener import Listener, RunInfo, Spent
+from antiphon.wires.run_listener import AttemptInfo, Listener, RunInfo, SilentListener, Spent, ToolInfo
 from antiphon.wires.schema.pool import SchemaPool
 from antiphon.wires.sealing import Seal
 
 log = logging.getLogger(__name__)
 
-P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
+
+
+class Heard(Struct, eq=False):
+    """The methods of all listeners, without those that do nothing: each would be a call for every run."""
+
+    run_began: list[Callable[[RunInfo], None]] = []
+    attempt_began: list[Callable[[RunInfo, AttemptInfo], None]] = []
+    attempt_ended: list[Callable[[RunInfo, AttemptInfo, Spent], None]] = []
+    tool_ended: list[Callable[[RunInfo, ToolInfo], None]] = []
+    run_ended: list[Callable[[RunInfo, Spent], None]] = []
+
+    def add(self, listener: Listener) -> None:
+        for name in self.__struct_fields__:
+            if getattr(type(listener), name, None) is not getattr(SilentListener, name):
+                getattr(self, name).append(getattr(listener, name))
 
 
 class Services(Struct, eq=False):
@@ -33,7 +48,7 @@ class Services(Struct, eq=False):
     schemas: SchemaPool
     clock: Callable[[], float]
     store: Store
-    listeners: tuple[Listener, ...] = ()
+    heard: Heard = field(default_factory=Heard)
     gate: Gate | None = None
     sinks: tuple[MakeSink, ...] = ()
     """What looks at every answer."""
@@ -88,8 +103,8 @@ class RunState(RunInfo, eq=False, kw_only=True):
     def open(self) -> None:
         """Tell the listeners that the run begins."""
         self.phase, self.began = "open", perf_counter()
-        for listener in self.services.listeners:
-            call_listener(listener.run_began, self)
+        for hear in self.services.heard.run_began:
+            call_listener(hear, self)
 
     async def rejoin(self, spent: Spent | None) -> None:
         """Go on with a run that another process has begun, and for which that has spent so much."""
@@ -135,13 +150,13 @@ class RunState(RunInfo, eq=False, kw_only=True):
         if self.phase != "open":
             return
         self.leave()
-        for listener in self.services.listeners:
-            call_listener(listener.run_ended, self, self.spent)
+        for hear in self.services.heard.run_ended:
+            call_listener(hear, self, self.spent)
 
 
-def call_listener(method: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+def call_listener(method: Callable[[*Ts], None], *args: *Ts) -> None:
     """Call a listener; an exception that it raises is logged, and the answer goes on."""
     try:
-        method(*args, **kwargs)
+        method(*args)
     except Exception:
         log.exception("a listener failed")

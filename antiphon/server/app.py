@@ -9,7 +9,7 @@ from antiphon.bridges.error_paths import with_their_param
 from antiphon.config import Config, ConfigErrors
 from antiphon.engine.failures import Problem, problem_of
 from antiphon.engine.request_context import RequestContext
-from antiphon.server.access import AccessControl
+from antiphon.server.access import VERSION_HEADER, AccessControl
 from antiphon.server.asgi_exchange import AsgiExchange
 from antiphon.server.endpoints import OPEN_FOLDERS, OPEN_PATHS, find_door, find_handler
 from antiphon.server.exchange import NO_RETRY, Exchange, Handler
@@ -98,9 +98,10 @@ def _admit(gate: AccessControl, exchange: Exchange) -> Handler:
     if head.refusal is not None:
         raise head.refusal
     origin = gate.check_source(head.headers)
-    head.extra_headers = gate.version(head.headers)
+    if VERSION_HEADER in head.headers:
+        head.extra_headers = gate.version(head.headers)
     if origin is not None:
-        head.extra_headers += _cors(origin)
+        head.extra_headers = [*head.extra_headers, *_cors(origin)]
     is_preflight = origin is not None and head.method == "OPTIONS"
     if is_preflight or head.path in OPEN_PATHS or head.path.startswith(OPEN_FOLDERS):
         exchange.context = RequestContext(request_id=exchange.request_id)

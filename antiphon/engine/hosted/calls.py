@@ -83,8 +83,8 @@ class CallRunner:
             outcome = await self._outcome(ready)
             tool, function = ready.opened.tool.settings.name, ready.call.function
             call = ToolInfo(tool, function, time.monotonic() - began, outcome.failed)
-            for listener in self._run_state.services.listeners:
-                call_listener(listener.tool_ended, self._run_state, call)
+            for hear in self._run_state.services.heard.tool_ended:
+                call_listener(hear, self._run_state, call)
         return await self.end(ready, outcome, turn)
 
     async def end(self, ready: Ready, outcome: Outcome, turn: ModelTurnId) -> FunctionCallOutput | None:

@@ -144,8 +144,8 @@ class ChatCounts(Struct, gc=False):
         `google` are the tokens of the answer and of the thoughts as Google counted them: Vercel's gateway
         leaves the thoughts out of the output and of the total.
         """
-        given, made = _whole(self.prompt_tokens), _whole(self.completion_tokens)
-        if google == (made, self._reasoning()):
+        given, made, reasoning = _whole(self.prompt_tokens), _whole(self.completion_tokens), self._reasoning()
+        if google == (made, reasoning):
             made = sum(google)
         usage = Usage(input_tokens=given, output_tokens=made, total_tokens=given + made)
         prompt = self.prompt_tokens_details or self.prompt_token_details
@@ -159,7 +159,7 @@ class ChatCounts(Struct, gc=False):
             usage.input_tokens_details.cached_tokens = _whole(cached)
         if prompt and prompt.cache_write_tokens:
             usage.input_tokens_details.cache_write_tokens = min(_whole(prompt.cache_write_tokens), given)
-        usage.output_tokens_details.reasoning_tokens = self._reasoning()
+        usage.output_tokens_details.reasoning_tokens = reasoning
         if self.total_tokens != given + made and (total := _whole(self.total_tokens)) > given + made:
             if prompt and total == given + made + _whole(prompt.audio_tokens):
                 usage.input_tokens = total - made  # Mistral counts the tokens of audio beside the prompt
