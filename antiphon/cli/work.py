@@ -46,7 +46,7 @@ def work(arguments: argparse.Namespace) -> int:
             "antiphon: with --work 0 there is nothing to do; leave it out", common.MISTAKE
         )
     try:
-        from antiphon.server.working import work
+        from antiphon.server.process import work
     except ModuleNotFoundError as missing:
         raise common.not_installed(missing) from missing
     try:

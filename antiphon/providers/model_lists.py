@@ -3,18 +3,20 @@
 No two servers use the same fields, and most say little. A fact that cannot be read is unknown.
 """
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from antiphon.config import Modality, ModelFacts, Prices
-from antiphon.providers.base import UpstreamError
+from antiphon.providers.base import Provider, UpstreamError
 from antiphon.providers.queries import objects
 
 ModelList = dict[str, ModelFacts]
 """Each model's name, and what is said of it."""
 
 _FRESH: Final = 60.0
+_LIST_TIMEOUT: Final = 2.0
 _MOST_TOKENS: Final = 2**40
 _MODALITIES: Final[tuple[Modality, ...]] = get_args(Modality)
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -168,3 +170,39 @@ def _first(*said: object) -> int | None:
 def _table(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     inner = value.get(key)
     return inner if isinstance(inner, dict) else {}
+
+
+class ModelLists:
+    """The models of all providers, each asked once at a time; a late answer is kept for the next question."""
+
+    def __init__(self, providers: Mapping[str, Provider]) -> None:
+        self._providers = providers
+        self._asked: dict[str, asyncio.Task[list[str]]] = {}
+
+    async def list_models(self, without: Collection[str] = ()) -> dict[str, list[str]]:
+        """The models of each provider that has answered in time."""
+        asked = [name for name in self._providers if name not in without]
+        for name in asked:
+            if name not in self._asked:
+                self._asked[name] = asyncio.create_task(_ask_for_models(self._providers[name]))
+        tasks = {name: self._asked[name] for name in asked}
+        if not tasks:
+            return {}
+        done, _ = await asyncio.wait(tasks.values(), timeout=_LIST_TIMEOUT)
+        found = {name: task.result() for name, task in tasks.items() if task in done}
+        for name in found:
+            self._asked.pop(name, None)
+        return found
+
+    async def close(self) -> None:
+        for task in self._asked.values():
+            task.cancel()
+        if self._asked:
+            await asyncio.wait(self._asked.values())
+
+
+async def _ask_for_models(provider: Provider) -> list[str]:
+    try:
+        return await provider.models()
+    except Exception:  # a provider that cannot list its models can still serve them
+        return []

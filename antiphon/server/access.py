@@ -32,7 +32,7 @@ class AccessControl:
         self._keys: list[tuple[str, _Identity]] = [
             (
                 str(key.key_sha256).lower(),
-                (key.tenant or name, name, _configured(key.dialect or server.dialect)),
+                (key.tenant or name, name, _find_dialect(key.dialect or server.dialect)),
             )
             for name, key in config.keys.items()
         ]
@@ -42,7 +42,7 @@ class AccessControl:
         self._known_hosts: set[bytes] = set()
         self._hosts = {_hostname(host.lower()) for host in server.hosts} | _LOOPBACK | {server.host.lower()}
         self._origins = {origin.lower() for origin in server.origins}
-        self._anybody: _Identity = ("", "", _configured(server.dialect))
+        self._anybody: _Identity = ("", "", _find_dialect(server.dialect))
         self._receipts = server.receipts
         self._strict = server.strict
         self._minds_proxies = bool(config.discovered) and not config.keys
@@ -58,7 +58,7 @@ class AccessControl:
         tenant, key, dialect = identity
         named = headers.get(b"x-antiphon-dialect")
         try:
-            chosen = dialect if named is None else _configured(str(named, "latin-1"))
+            chosen = dialect if named is None else _find_dialect(str(named, "latin-1"))
         except ValueError as error:
             raise SpecError(invalid_param("X-Antiphon-Dialect", str(error))) from None
         asked = headers.get(b"x-antiphon-receipts")
@@ -125,12 +125,12 @@ class AccessControl:
         digest = hashlib.blake2s(authorization + b"\n" + key).digest()
         known = self._admitted.get(digest)
         if known is None:
-            known = self._compared(authorization, key)
+            known = self._identify(authorization, key)
             if len(self._admitted) < _MANY:
                 self._admitted[digest] = known
         return known
 
-    def _compared(self, authorization: bytes, key: bytes) -> _Identity:
+    def _identify(self, authorization: bytes, key: bytes) -> _Identity:
         """Whose key it is; how long that takes tells nothing about the keys."""
         scheme, _, token = str(authorization, "latin-1").partition(" ")
         # Clients of the Messages API have a header of their own, and some send both.
@@ -156,7 +156,7 @@ def _passed_on_by(headers: Mapping[bytes, bytes]) -> str:
     return str(next(added, b""), "latin-1")
 
 
-def _configured(name: str) -> Dialect | None:
+def _find_dialect(name: str) -> Dialect | None:
     return None if name == AUTO else by_name(name)
 
 

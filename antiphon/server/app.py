@@ -56,17 +56,17 @@ class App:
             work_for(exchange.context.tenant)
             await handler(gateway, exchange)
             if exchange.problem is not None or log.access:
-                log.ended(
+                log.log_end(
                     exchange.context, exchange.run, head.route, began, exchange.status, exchange.problem
                 )
         except (ClientGone, asyncio.CancelledError) as end:
-            if not (exchange.was_left() or isinstance(end, ClientGone)):
+            if not (exchange.was_cancelled_by_client() or isinstance(end, ClientGone)):
                 raise
-            log.went_away(exchange.context, exchange.run, head.route, began)
+            log.log_departure(exchange.context, exchange.run, head.route, began)
         except Exception as error:
             problem = problem_of(error, exchange.request_id)
             await _fail(exchange, problem)
-            log.ended(exchange.context, exchange.run, head.route, began, exchange.status, problem)
+            log.log_end(exchange.context, exchange.run, head.route, began, exchange.status, problem)
         finally:
             if exchange.held is not None:
                 exchange.held.hold(0)
@@ -113,7 +113,7 @@ def _admit(gate: AccessControl, exchange: Exchange) -> Handler:
 async def _fail(exchange: Exchange, problem: Problem) -> None:
     """Answer with an error, in the shape and the words of the API that the client speaks."""
     exchange.is_watched = False
-    if exchange.started:
+    if exchange.has_begun:
         await exchange.finish()
         return
     door = find_door(exchange.head)

@@ -6,14 +6,14 @@ import contextlib
 from antiphon.bridges.encoder import Headers
 from antiphon.server.exchange import (
     IDEMPOTENCY_KEY,
-    LINGER,
+    LINGER_TIMEOUT,
     SKIPPED,
     Exchange,
     Head,
     as_length,
     given_id,
-    two_hosts,
-    two_keys,
+    two_hosts_error,
+    two_keys_error,
 )
 from antiphon.wires.asgi import AsgiScope, ClientGone, Receive, Send, Sender
 from antiphon.wires.pieces import Pieces, too_large
@@ -31,9 +31,9 @@ class AsgiExchange(Exchange):
         head.request_id = given_id(headers)
         super().__init__(head)
         if names_two_hosts(scope):
-            self.head.refusal = two_hosts()
+            self.head.refusal = two_hosts_error()
         elif [name for name, _ in scope["headers"]].count(IDEMPOTENCY_KEY) > 1:
-            self.head.refusal = two_keys()
+            self.head.refusal = two_keys_error()
         self.task = asyncio.current_task()
         self._receive = receive
         self._has_read = False
@@ -48,9 +48,9 @@ class AsgiExchange(Exchange):
                 raise too_large(limit)
             came.add(await self._next())
             self.hold(len(came), declared)
-        self.came = came
+        self.received = came
 
-    async def more(self) -> bytes:
+    async def read_more(self) -> bytes:
         while not self.is_complete:
             if body := await self._next():
                 return body
@@ -89,8 +89,8 @@ class AsgiExchange(Exchange):
             self.held.hold(0)
         skipped = 0
         with contextlib.suppress(ClientGone, TimeoutError):
-            async with asyncio.timeout(LINGER):
-                while skipped <= SKIPPED and (body := await self.more()):
+            async with asyncio.timeout(LINGER_TIMEOUT):
+                while skipped <= SKIPPED and (body := await self.read_more()):
                     skipped += len(body)
 
     def open(self, status: int, headers: Headers) -> None:
@@ -151,4 +151,4 @@ class _Watch:
     async def _look(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        self._exchange.left()
+        self._exchange.client_gone()

@@ -45,24 +45,26 @@ class Audits:
             return None
         asked = solicited(tools)
         if not isinstance(encoder, ServerSentEvents):
-            return self._begun(caller, Auditor(extensions=True, solicited=asked, quotes=False))
+            return self._begin_audit(caller, Auditor(extensions=True, solicited=asked, quotes=False))
         if caller.dialect is not OPEN_RESPONSES:
             return None
         decoder = Decoder(max_event_bytes=maxsize)
-        return self._begun(caller, Auditor(transport="sse", solicited=asked, quotes=False), decoder)
+        return self._begin_audit(caller, Auditor(transport="sse", solicited=asked, quotes=False), decoder)
 
     def of_turn(self, tools: Iterable[Tool], caller: RequestContext) -> "Audit | None":
         """The audit of a turn on a WebSocket, if it is chosen."""
         if not self._chooses() or caller.dialect is not OPEN_RESPONSES:
             return None
-        return self._begun(caller, Auditor(transport="websocket", solicited=solicited(tools), quotes=False))
+        return self._begin_audit(
+            caller, Auditor(transport="websocket", solicited=solicited(tools), quotes=False)
+        )
 
     def answer(self, body: bytes, tools: Iterable[Tool], caller: RequestContext) -> None:
         """Judge an answer that is not a stream, if it is chosen."""
         if not self._chooses() or caller.dialect is not OPEN_RESPONSES:
             return
         self._answers += 1
-        Audit(self, caller, Auditor(solicited=solicited(tools), quotes=False)).sent_answer(body)
+        Audit(self, caller, Auditor(solicited=solicited(tools), quotes=False)).record_answer(body)
 
     def report(self, caller: RequestContext) -> AuditReport:
         """The counts; whose request it was that broke a rule last, only its own tenant sees."""
@@ -88,7 +90,9 @@ class Audits:
     def _chooses(self) -> bool:
         return bool(self._share) and random_numbers.random() < self._share
 
-    def _begun(self, caller: RequestContext, auditor: Auditor, decoder: Decoder | None = None) -> "Audit":
+    def _begin_audit(
+        self, caller: RequestContext, auditor: Auditor, decoder: Decoder | None = None
+    ) -> "Audit":
         self._streams += 1
         return Audit(self, caller, auditor, decoder)
 
@@ -108,8 +112,8 @@ class Audit:
         self._decoder = decoder
         self._is_over = False
 
-    def sent(self, chunk: bytes, events: Iterable[AnyEvent] = ()) -> None:
-        """What has gone out: the bytes, and the events that a bridge made them from."""
+    def record_chunk(self, chunk: bytes, events: Iterable[AnyEvent] = ()) -> None:
+        """Judge what the client was sent: the bytes, or the events that a bridge made them from."""
         if self._is_over:
             return
         with self._judging():
@@ -120,20 +124,20 @@ class Audit:
                 for told in self._decoder.feed(chunk):
                     self._auditor.feed_sse(told)
 
-    def sent_message(self, text: str) -> None:
-        """A message of a WebSocket that has gone out."""
+    def record_message(self, text: str) -> None:
+        """Judge a message that was sent on a WebSocket."""
         if self._is_over:
             return
         with self._judging():
             self._auditor.feed(msgspec.json.decode(text))
 
-    def sent_answer(self, body: bytes) -> None:
-        """An answer that has gone out whole."""
+    def record_answer(self, body: bytes) -> None:
+        """Judge an answer that was sent whole."""
         with self._judging():
             self._auditor.feed_resource(msgspec.json.decode(body))
 
     def finish(self) -> None:
-        """The stream is over, and should be whole."""
+        """Judge the end of the stream, which should be whole."""
         if self._is_over:
             return
         with self._judging():
@@ -143,12 +147,12 @@ class Audit:
             self._auditor.finish()
 
     def drop(self) -> None:
-        """The rest of this stream is not to be judged."""
+        """Leave the rest of the stream unjudged."""
         self._is_over = True
 
     @contextmanager
     def _judging(self) -> Iterator[None]:
-        """Whatever an auditor does wrong, the stream goes on."""
+        """Let no mistake of the auditor end the stream."""
         try:
             yield
         except Exception as error:

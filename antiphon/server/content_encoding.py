@@ -81,7 +81,7 @@ class Unpacking:
 
     def __init__(self, packing: Packing, packed: Pieces) -> None:
         self.found = Pieces()
-        self._pieces = _unpacked(packing, _slices(packed))
+        self._pieces = _unpack(packing, _slices(packed))
 
     def go_on(self, most: int) -> bool:
         """Unpack until more bytes than that are there. Is that all of it?"""
@@ -103,7 +103,7 @@ def _slices(packed: Pieces) -> Iterator[bytes]:
             yield bytes(given[at : at + _IN])
 
 
-def _unpacked(packing: Packing, packed: Iterable[bytes]) -> Iterator[bytes]:
+def _unpack(packing: Packing, packed: Iterable[bytes]) -> Iterator[bytes]:
     unpacker, parts = packing(), 1
     for piece in packed:
         while True:

@@ -23,7 +23,9 @@ def answer_at(door: ResponseDoor[A]) -> Handler:
         if door.is_idempotent:
             await create_once(gateway, exchange, read, create, repeat)
         else:
-            await create(gateway, exchange, await exchange.decoded(read, gateway.config.server.body_limit))
+            await create(
+                gateway, exchange, await exchange.decode_body(read, gateway.config.server.body_limit)
+            )
 
     async def create(gateway: Gateway, exchange: Exchange, asked: A) -> None:
         exchange.watch()

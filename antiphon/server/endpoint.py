@@ -142,7 +142,7 @@ def _bind_json(handler: Callable[..., Awaitable[Any]], body_required: bool = Tru
 
     async def read_and_answer(gateway: "Gateway", exchange: Exchange) -> None:
         try:
-            body = await exchange.decoded(partial(decode_body, kind), gateway.config.server.body_limit)
+            body = await exchange.decode_body(partial(decode_body, kind), gateway.config.server.body_limit)
         except SpecError as error:
             if body_required or error.payload.code != "no_body":
                 raise

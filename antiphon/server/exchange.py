@@ -36,7 +36,7 @@ JSON = b"application/json"
 IDEMPOTENCY_KEY = HEADER.lower().encode()
 NO_RETRY: Header = (b"x-should-retry", b"false")
 """Clients of OpenAI and Anthropic send a 409 and a 503 again unless they are told not to."""
-LINGER = 2.0
+LINGER_TIMEOUT = 2.0
 """Seconds that a client may take to read a refusal in the middle of what it sends."""
 _STEP = 8 * 1024 * 1024
 """So much of a packed body is unpacked before others have their turn."""
@@ -82,7 +82,6 @@ class Exchange(ABC):
     """One request, on its way from its head to the end of its answer."""
 
     __slots__ = (
-        "came",
         "context",
         "head",
         "held",
@@ -92,6 +91,7 @@ class Exchange(ABC):
         "memory",
         "param",
         "problem",
+        "received",
         "request_id",
         "run",
         "sign",
@@ -100,7 +100,7 @@ class Exchange(ABC):
     )
 
     memory: BodyMemory
-    """What all bodies share; set once somebody handles this."""
+    """What all bodies share; set when the application takes the exchange."""
 
     def __init__(self, head: Head) -> None:
         self.head = head
@@ -111,8 +111,8 @@ class Exchange(ABC):
         """What the request has a model do, once it is known."""
         self.task: asyncio.Task[None] | None = None
         """What handles it."""
-        self.came: bytes | Pieces = b""
-        """As much of the body as is here, until somebody takes it."""
+        self.received: bytes | Pieces = b""
+        """As much of the body as has come and was not taken yet."""
         self.held: MemoryShare | None = None
         """What a body that did not come at once holds, until the answer is given."""
         self.is_complete = False
@@ -131,7 +131,7 @@ class Exchange(ABC):
         """Is the work cancelled when the client leaves?"""
 
     @property
-    def started(self) -> bool:
+    def has_begun(self) -> bool:
         """Has an answer begun? Then no other can be given."""
         return self.status != 0
 
@@ -161,8 +161,8 @@ class Exchange(ABC):
         values = parse_qs(str(self.head.query_string, "latin-1")).get(name)
         return values[-1] if values else None
 
-    async def decoded(self, decode: Callable[..., T], limit: int) -> T:
-        """The JSON body, unpacked and decoded, a large one in a thread.
+    async def decode_body(self, decode: Callable[..., T], limit: int) -> T:
+        """Read the JSON body, unpack it and decode it, a large one in a thread.
 
         It is refused by its content type or encoding, or for its length.
         """
@@ -172,10 +172,10 @@ class Exchange(ABC):
         encoding = self.head.headers.get(b"content-encoding")
         packing = None if encoding is None else packing_of(encoding)
         if not self.is_complete:
-            await self._arrived(limit)
-        body, self.came = self.came, b""
+            await self._receive_body(limit)
+        body, self.received = self.received, b""
         if packing is not None and body:
-            body = await self._unpacked(body, packing, limit)
+            body = await self._unpack_body(body, packing, limit)
         if len(body) > limit:
             raise too_large(limit)
         if not body:
@@ -192,7 +192,7 @@ class Exchange(ABC):
         self._hold_decoded(await in_worker_thread(decoded_size, pieces))
         return await decode_pieces(decode, body, limit)
 
-    async def _arrived(self, limit: int) -> None:
+    async def _receive_body(self, limit: int) -> None:
         """Wait for the rest of the body; 408 if it stalls and others need its room."""
         held = self.held = MemoryShare(self.memory, self.context.tenant)
         try:
@@ -209,7 +209,7 @@ class Exchange(ABC):
         finally:
             held.coming(None)
 
-    async def _unpacked(self, packed: bytes | Pieces, packing: Packing, limit: int) -> Pieces:
+    async def _unpack_body(self, packed: bytes | Pieces, packing: Packing, limit: int) -> Pieces:
         """The body; a large one is unpacked in the worker thread, so that they do not grow together."""
         taken = len(packed)
         body = Unpacking(packing, Pieces(packed) if isinstance(packed, bytes) else packed)
@@ -262,16 +262,16 @@ class Exchange(ABC):
         if self.is_gone and self.task is not None:
             self.task.cancel()
 
-    def left(self) -> None:
-        """The client has gone, and the work is cancelled once."""
+    def client_gone(self) -> None:
+        """Note that the client has gone, and cancel the work that is watched, once."""
         if self.is_gone:
             return
         self.is_gone = True
         if self.is_watched and self.task is not None:
             self.task.cancel()
 
-    def was_left(self) -> bool:
-        """Was it the client's leaving that cancelled the work? Then what is still to do can be done."""
+    def was_cancelled_by_client(self) -> bool:
+        """Was the work cancelled because the client left? Then the task can finish what is left to do."""
         if not (self.is_watched and self.is_gone and self.task is not None):
             return False
         self.task.uncancel()
@@ -284,15 +284,15 @@ class Exchange(ABC):
         """Wait until all of the body is here; one that passes the limit is refused as soon as that shows."""
 
     @abstractmethod
-    async def more(self) -> bytes:
-        """What has come of the body since the last time; nothing at its end. It waits until there is some.
+    async def read_more(self) -> bytes:
+        """What has come of the body since the last call; nothing at its end. Waits until there is some.
 
-        Nothing more is read from the client until somebody asks again.
+        Until the next call the client is read no further.
         """
 
     @abstractmethod
     def over(self) -> None:
-        """Nothing is done for it any more."""
+        """Give up what carries the exchange: its answer is complete, or the client has gone."""
 
     @abstractmethod
     async def send(self, status: int, headers: Headers, content_type: bytes | None, body: bytes) -> None:
@@ -300,7 +300,7 @@ class Exchange(ABC):
 
     @abstractmethod
     def open(self, status: int, headers: Headers) -> None:
-        """The head of an answer whose length nobody knows yet, with its request id, dialect and target."""
+        """Send the head of an answer of unknown length, with its request id, dialect and target."""
 
     @abstractmethod
     def put(self, chunk: bytes) -> bool:
@@ -330,14 +330,14 @@ def given_id(headers: Mapping[bytes, bytes]) -> str:
     return given.decode("ascii") if given and _REQUEST_ID.fullmatch(given) else ""
 
 
-def two_keys() -> SpecError:
-    """Neither is the one that the request is known by."""
+def two_keys_error() -> SpecError:
+    """The refusal of a request with two idempotency keys, of which either could be meant."""
     message = f"a request has one {HEADER} header, and this one has several"
     return SpecError(invalid_request(message).with_code("invalid_http").with_param(HEADER))
 
 
-def two_hosts() -> SpecError:
-    """Whoever stands in front may have looked at the other one."""
+def two_hosts_error() -> SpecError:
+    """The refusal of a request with two hosts: a proxy in front may have looked at the other one."""
     return SpecError(
         invalid_request(
             "a request names one host; this one names several, in its first line or in Host headers"

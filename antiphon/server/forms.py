@@ -36,10 +36,10 @@ async def read_form(exchange: Exchange, limit: int, take: Take) -> Form:
     form = _Reader(limit)
     try:
         parser = MultipartParser(boundary, form.callbacks())  # type: ignore[arg-type]
-        while piece := await exchange.more():
+        while piece := await exchange.read_more():
             parser.write(piece)
             if form.waiting >= _BATCH:
-                await take(form.taken())
+                await take(form.take_pieces())
         parser.finalize()
     except FormParserError:
         raise _bad("the form cannot be read") from None
@@ -48,7 +48,7 @@ async def read_form(exchange: Exchange, limit: int, take: Take) -> Form:
     if form.filename is None:
         message = "send the file as a part of that name, with a filename"
         raise wrong("file", message, "missing_field")
-    await take(form.taken())
+    await take(form.take_pieces())
     return Form(form.fields, form.filename)
 
 
@@ -100,7 +100,7 @@ class _Reader:
             "on_end": self._over,
         }
 
-    def taken(self) -> list[bytes]:
+    def take_pieces(self) -> list[bytes]:
         pieces, self._pieces, self.waiting = self._pieces, [], 0
         return pieces
 

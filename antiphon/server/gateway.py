@@ -22,14 +22,13 @@ from antiphon.engine.run import Run
 from antiphon.providers.base import Environment, Provider
 from antiphon.providers.http import UpstreamClient
 from antiphon.providers.http.deadlines import GRAIN, DeadlineTimer
+from antiphon.providers.model_lists import ModelLists
 from antiphon.providers.registry import create_provider
 from antiphon.server.access import AccessControl
 from antiphon.server.auditing import Audits
-from antiphon.server.body_memory import BodyMemory
+from antiphon.server.body_memory import BodyMemory, FreedMemory
 from antiphon.server.chat_protocol import ChatDefaults
-from antiphon.server.freed_memory import FreedMemory
 from antiphon.server.logs import RequestLog
-from antiphon.server.models import ModelLists
 from antiphon.server.sessions import Sessions
 from antiphon.server.settings_changes import SettingsChanges
 from antiphon.spec.ids import new_id
@@ -151,7 +150,7 @@ class Gateway:
         return tool
 
     def begin(self, run: Run) -> None:
-        """From here on the gateway waits for this run before it closes. Whoever begins one ends it."""
+        """Make the gateway wait for this run before it closes, until the same caller calls `end`."""
         self._runs.add(run)
         if self.stopping:
             self._quiet.clear()
@@ -166,11 +165,11 @@ class Gateway:
             self._quiet.set()
 
     def _report(self, job: BackgroundJob) -> None:
-        """A background response failed: nobody waits for it, so the log has to say so."""
-        self.requests.ended(job.context, job.state, f"background {job.id}", job.began, 0, job.problem)
+        """Log the failure of a background response, for which no client waits."""
+        self.requests.log_end(job.context, job.state, f"background {job.id}", job.began, 0, job.problem)
 
     @contextmanager
-    def connected(self, socket: Closing) -> Iterator[None]:
+    def track_socket(self, socket: Closing) -> Iterator[None]:
         self._sockets.add(socket)
         try:
             yield

@@ -36,10 +36,10 @@ async def create_once(
     """
     limit, given = gateway.config.server.body_limit, exchange.head.headers.get(IDEMPOTENCY_KEY)
     if given is None:
-        await create(gateway, exchange, await exchange.decoded(decode, limit))
+        await create(gateway, exchange, await exchange.decode_body(decode, limit))
         return
     key = digest_of_key(given)
-    asked, body = await exchange.decoded(partial(_digested, decode, exchange.head.path), limit)
+    asked, body = await exchange.decode_body(partial(_decode_with_digest, decode, exchange.head.path), limit)
     keys, tenant = gateway.idempotency, exchange.context.tenant
     try:
         claimed = await keys.claim(tenant, key, body, waits=waits(asked))
@@ -58,7 +58,7 @@ async def create_once(
         await asyncio.shield(keys.release(claimed))
 
 
-def _digested(decode: Callable[..., T], path: str, body: bytes, *, max_bytes: int) -> tuple[T, str]:
+def _decode_with_digest(decode: Callable[..., T], path: str, body: bytes, *, max_bytes: int) -> tuple[T, str]:
     """What was sent, and the digest of it: a client sends a request again byte for byte, to the same door."""
     asked = decode(body, max_bytes=max_bytes)
     digest = hashlib.sha256(path.rstrip("/").encode())

@@ -51,14 +51,14 @@ _NO_FAILURES = frozenset({"request", "unsupported", "too_long"})
 
 
 class RequestLog(SilentListener):
-    """Writes the line of a request once it has ended; with `access`, also of those that went well."""
+    """Writes the line of a request once it has ended; with `access`, also of a request that succeeded."""
 
     def __init__(self, access: bool = False) -> None:
         self.access = access
         self._refusals: dict[str, _Refusals] = {}
         """By code: what was refused at the gate since the last line about it."""
 
-    def ended(
+    def log_end(
         self,
         context: RequestContext,
         run: RunState | None,
@@ -76,14 +76,14 @@ class RequestLog(SilentListener):
         fields["code"] = code = problem.payload.code or problem.payload.type
         if code in _GATE:
             fields["reason"] = problem.payload.message
-            self._refused(code, fields)
+            self._log_refusal(code, fields)
         else:
             _write(logging.WARNING if problem.status >= 500 else logging.INFO, FAILED, fields)
 
-    def refused(self, error: ErrorPayload, status: int, route: str = "", request_id: str = "") -> None:
-        """What was no request, or was refused before anybody knew who sent it."""
+    def log_refusal(self, error: ErrorPayload, status: int, route: str = "", request_id: str = "") -> None:
+        """Log what was no request, or was refused before its sender was known."""
         context = RequestContext(request_id=request_id)
-        self.ended(context, None, route, time.perf_counter(), status, Problem(error, status))
+        self.log_end(context, None, route, time.perf_counter(), status, Problem(error, status))
 
     def attempt_ended(self, run: RunInfo, attempt: AttemptInfo, spent: Spent) -> None:
         """A target of a route that failed has a line. If another answers, no other line tells of it."""
@@ -102,11 +102,11 @@ class RequestLog(SilentListener):
         fields: _Fields = {name: value for name, value in known.items() if value}
         _write(logging.WARNING, "attempt failed", {**fields, "ms": round(spent.seconds * 1000)})
 
-    def went_away(self, context: RequestContext, run: RunState | None, route: str, began: float) -> None:
+    def log_departure(self, context: RequestContext, run: RunState | None, route: str, began: float) -> None:
         _write(logging.INFO, "the client went away", _fields(context, run, route, began, 0))
 
-    def _refused(self, code: str, fields: _Fields) -> None:
-        """The first is told at once, all that follow within a second in one line."""
+    def _log_refusal(self, code: str, fields: _Fields) -> None:
+        """Log the first refusal of a code at once, and all that follow within a second in one line."""
         if (refusals := self._refusals.get(code)) is not None:
             refusals.count += 1
             refusals.last = fields
@@ -126,7 +126,7 @@ class RequestLog(SilentListener):
 
 
 class _Refusals(Struct):
-    """Those of one code that no line has told yet."""
+    """The refusals with one code that are not logged yet."""
 
     last: _Fields
     count: int = 0
@@ -181,7 +181,7 @@ def without_noise_of_children(record: logging.LogRecord) -> bool:
 
 
 class _Masking(logging.Formatter):
-    """Hides secrets in the lines of another formatter, whoever has brought them into the record."""
+    """Hides secrets in the lines of another formatter, whatever code has put them into the record."""
 
     def __init__(self, inner: logging.Formatter, secrets: KnownSecrets) -> None:
         super().__init__()
@@ -202,10 +202,12 @@ class TextLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         fields: _Fields = getattr(record, "fields", {})
         values = "".join(f" {name}={_plain(value)}" for name, value in fields.items())
-        message = _CONTROL.sub(_escaped, record.getMessage())
+        message = _CONTROL.sub(_escape_character, record.getMessage())
         line = f"{_time(record)} {record.levelname} {record.name}: {message}{values}"
         if place := _traceback(self, record):
-            line += "".join(f"\n  {_CONTROL_IN_LINES.sub(_escaped, one)}" for one in place.split("\n"))
+            line += "".join(
+                f"\n  {_CONTROL_IN_LINES.sub(_escape_character, one)}" for one in place.split("\n")
+            )
         return line
 
 
@@ -231,13 +233,13 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
-    """Where it happened: of an exception, or as whoever logs it tells it without the exception's words."""
+    """Where it happened: of an exception, or what the caller logs instead of the exception's words."""
     if record.exc_info:
         return formatter.formatException(record.exc_info)
     return str(getattr(record, "traceback", "")).rstrip("\n")
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_character(found: re.Match[str]) -> str:
     return json.dumps(found[0])[1:-1] if found[0] < "\x7f" else f"\\u{ord(found[0]):04x}"
 
 

@@ -48,11 +48,11 @@ def unknown_cursor(after: str | None, what: str = "item") -> SpecError:
     return wrong("after", f"there is no {what} {(after or '')[:100]!r} here to continue after")
 
 
-def listed(items: Sequence[Item], *, more: bool = False) -> ItemList:
-    return ItemList.of([whole(item) for item in items], more=more)
+def make_item_list(items: Sequence[Item], *, more: bool = False) -> ItemList:
+    return ItemList.of([to_long_form(item) for item in items], more=more)
 
 
-def whole(item: Item) -> Item:
+def to_long_form(item: Item) -> Item:
     """The item in its long form: content as parts, and a status, however short it came in."""
     if isinstance(item, Opaque | Compaction | ItemReference):
         return item

@@ -1,7 +1,7 @@
 """The server process: a bound socket, one or several workers, a banner, and an orderly end.
 
-Signals are held back from the first moment until somebody is there to obey them, so that being told to stop
-is an orderly end at any time.
+From the first moment signals are held back until a handler is installed, so that a request to stop leads to
+an orderly end at any time.
 """
 
 import asyncio
@@ -114,7 +114,9 @@ def banner(config: Config, listener: socket.socket) -> str:
     head = f"Antiphon serves Open Responses on {address}/v1/responses\n"
     app = f"app:    {address}\n" if is_built() else ""
     python = f"python: export ANTIPHON_BASE_URL={address}/v1 (for antiphon ask and chat as well)\n"
-    docs = f"{_discovered(config)}{app}docs:   {address}/docs\n{python if port != _USUAL_PORT else ''}"
+    docs = (
+        f"{_describe_discovered(config)}{app}docs:   {address}/docs\n{python if port != _USUAL_PORT else ''}"
+    )
     if not config.available():
         return f"{head}models: {_without_models(config)}\n{docs}"
     key = "  -H 'Authorization: Bearer YOUR_KEY' \\\n" if config.keys else ""
@@ -136,7 +138,7 @@ def _calling(name: str, config: Config, address: str) -> str:
     return key + own_command(f"{name}{where}{f' --model {quote(_example(config))}' if needs_model else ''}")
 
 
-def _discovered(config: Config) -> str:
+def _describe_discovered(config: Config) -> str:
     found = config.discovered.values()
     if not found:
         return ""
@@ -265,7 +267,7 @@ class GatewayServer(uvicorn.Server):
             connection.close_if_silent(now)
 
     def _connections(self) -> list[ClientConnection]:
-        """Those that speak HTTP."""
+        """The connections that speak HTTP."""
         every: list[object] = list(self.server_state.connections)
         return [connection for connection in every if isinstance(connection, ClientConnection)]
 
@@ -298,7 +300,7 @@ class GatewayServer(uvicorn.Server):
 
 
 class Workers:
-    """A parent that keeps N workers on one socket, replaces those that die, and passes signals on."""
+    """A parent that keeps N workers on one socket, replaces workers that die, and passes signals on."""
 
     def __init__(self, config: Config, listener: socket.socket) -> None:
         self._config = config
@@ -380,3 +382,30 @@ async def _rehearse(config: Config) -> None:
 
 def _wake(*_: object) -> None:
     """SIGCHLD needs a handler to be delivered at all, and `sigwait` takes it before this is called."""
+
+
+# --- a process without a port -----------------------------------------------------------------------------
+
+
+def work(config: Config) -> int:
+    """Work on background responses of other gateways until a signal comes, and return the exit code."""
+    logs.configure(config)
+    raise_file_limit()
+    try:
+        asyncio.run(_work(config))
+    except StoreError as error:
+        print(f"antiphon: {error}", file=sys.stderr)
+        return FAILED
+    return 0
+
+
+async def _work(config: Config) -> None:
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    gateway = await Gateway.open(config)
+    try:
+        print(f"Antiphon works on background responses, {config.background.work} at once", flush=True)
+        await stop.wait()
+    finally:
+        await gateway.close()

@@ -24,7 +24,7 @@ def answer_headers(receipts: Sequence[Receipt] | UnsetType) -> Headers:
 class Stream:
     """A streamed answer: one write for each batch of events, and keep-alives in between.
 
-    Proxies close a stream in which nothing moves. Whoever makes one has to `stop` it.
+    Proxies close a stream in which nothing moves. Its maker has to `stop` it.
     """
 
     __slots__ = (
@@ -88,7 +88,7 @@ class Stream:
             self._last = self._time()
             has_room = self._exchange.put(chunk)
         if self.audit is not None:
-            self.audit.sent(chunk, events)
+            self.audit.record_chunk(chunk, events)
         return has_room
 
     async def ready(self) -> None:
@@ -103,7 +103,7 @@ class Stream:
         self.stop()
         await self._exchange.finish(chunk)
         if self.audit is not None:
-            self.audit.sent(chunk, events)
+            self.audit.record_chunk(chunk, events)
             self.audit.finish()
 
     def stop(self) -> None:

@@ -156,7 +156,7 @@ def test_a_client_that_sends_on_can_read_its_refusal(plain: Plain) -> None:
 def test_a_client_that_sends_no_more_is_not_waited_for_long(
     plain: Plain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("antiphon.server.asgi_exchange.LINGER", 0.01)
+    monkeypatch.setattr("antiphon.server.asgi_exchange.LINGER_TIMEOUT", 0.01)
     with line(plain) as client:
         client.send(post(CLOSE, body=b" " * 300_000)[:1000])
         [refused] = answers(client.rest(), "POST")

@@ -311,7 +311,7 @@ def test_many_violations_are_not_kept(logged: list[str]) -> None:
     audit = audits.of_stream(ServerSentEvents(), (), RequestContext())
     assert audit is not None
     for _ in range(100):
-        audit.sent(b'event: x\ndata: {"type": "x"}\n\n')
+        audit.record_chunk(b'event: x\ndata: {"type": "x"}\n\n')
     assert audit._auditor.violations == []
     assert audits.report(RequestContext()).violations["union.event"] == 100
 
@@ -322,18 +322,18 @@ def _held(deltas: int) -> int:
     encoder = ServerSentEvents()
     audit = Audits(1.0, lambda: 0.0).of_stream(encoder, (), RequestContext())
     assert audit is not None
-    audit.sent(encoder.encode(composer.start()))
-    audit.sent(encoder.encode(composer.feed([TextDelta("a")])))
+    audit.record_chunk(encoder.encode(composer.start()))
+    audit.record_chunk(encoder.encode(composer.feed([TextDelta("a")])))
     tracemalloc.start()
     try:
         for _ in range(deltas):
-            audit.sent(encoder.encode(composer.feed([TextDelta("a")])))
+            audit.record_chunk(encoder.encode(composer.feed([TextDelta("a")])))
         traces = tracemalloc.take_snapshot().filter_traces(
             [tracemalloc.Filter(True, f"*/{name}.py") for name in ("ledger", "auditor", "auditing", "sse")]
         )
         held = sum(stat.size for stat in traces.statistics("filename"))
     finally:
         tracemalloc.stop()
-    audit.sent(encoder.encode(composer.feed([Finish()])) + encoder.end())
+    audit.record_chunk(encoder.encode(composer.feed([Finish()])) + encoder.end())
     audit.finish()
     return held

@@ -7,8 +7,7 @@ import threading
 
 import pytest
 
-from antiphon.server.body_memory import BodyMemory, MemoryShare, decoded_size
-from antiphon.server.freed_memory import WORTH, FreedMemory
+from antiphon.server.body_memory import WORTH, BodyMemory, FreedMemory, MemoryShare, decoded_size
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
 from antiphon.wires.pieces import Pieces, decode_pieces
@@ -148,7 +147,7 @@ async def test_memory_goes_back_to_the_system_once_it_is_worth_it(monkeypatch: p
         loop.call_soon_threadsafe(trimmed.set)
         return done
 
-    monkeypatch.setattr("antiphon.server.freed_memory._SOON", 0.0)
+    monkeypatch.setattr("antiphon.server.body_memory._SOON", 0.0)
     freed._trim = trimming
     freed.add(WORTH - 1)
     await asyncio.sleep(0)

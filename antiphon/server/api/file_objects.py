@@ -175,7 +175,7 @@ class ContainerBody(Struct, kw_only=True):
 
 
 class ContainerObject(Struct, kw_only=True):
-    """A folder for the code that a model runs; it goes when nobody has used it for a while."""
+    """A folder for the code that a model runs; it goes when it has not been used for a while."""
 
     id: str
     object: Literal["container"] = "container"

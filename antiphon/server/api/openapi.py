@@ -297,9 +297,9 @@ def _schemas(endpoints: Sequence[Endpoint]) -> _Schema:
         schemas[request.Request.__name__]["properties"][name]["description"] = about
     schemas[ConversationBody.__name__]["properties"]["items"] = {"type": "array", "items": unions["Item"]}
     for name, schema in schemas.items():
-        schemas[name] = _tidied(schema, unions)
+        schemas[name] = _tidy(schema, unions)
     for name, schema in unions.items():
-        schemas[name] = {"title": name} | {key: _tidied(value, unions) for key, value in schema.items()}
+        schemas[name] = {"title": name} | {key: _tidy(value, unions) for key, value in schema.items()}
     for name in _OPEN:
         _open(schemas[name])
     for struct, field in _OPEN_FIELDS:
@@ -334,21 +334,21 @@ def _always(struct: type[Struct]) -> list[str]:
     ]
 
 
-def _tidied(schema: Any, unions: dict[str, _Schema]) -> Any:
+def _tidy(schema: Any, unions: dict[str, _Schema]) -> Any:
     """Unions by their names, no closed objects, and patterns that every reader of JSON Schema knows."""
     if isinstance(schema, list):
-        return [_tidied(one, unions) for one in schema]
+        return [_tidy(one, unions) for one in schema]
     if not isinstance(schema, dict):
         return schema
     members = schema.get("anyOf", [])
     for name, union in unions.items():
         parts = union["anyOf"]
         if members and all(part in members for part in parts):
-            rest = [_tidied(one, unions) for one in members if one not in parts]
+            rest = [_tidy(one, unions) for one in members if one not in parts]
             named = {"$ref": _REF.format(name=name)}
             kept = {k: v for k, v in schema.items() if k not in ("anyOf", "discriminator")}
             return {**kept, "anyOf": [named, *rest]} if rest else {**kept, **named}
-    tidy = {key: _tidied(value, unions) for key, value in schema.items()}
+    tidy = {key: _tidy(value, unions) for key, value in schema.items()}
     if tidy.get("additionalProperties") is False:
         del tidy["additionalProperties"]
     if tidy.get("type") == "object" and isinstance(tidy.get("properties"), dict):

@@ -13,7 +13,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from antiphon.server.app import App
-from antiphon.server.exchange import IDEMPOTENCY_KEY, LINGER, two_hosts, two_keys
+from antiphon.server.exchange import IDEMPOTENCY_KEY, LINGER_TIMEOUT, two_hosts_error, two_keys_error
 from antiphon.server.http1.direct_exchange import CLOSE, STATUS, DirectExchange, lines
 from antiphon.server.http1.parsed_head import LOWERED, ParsedHead, parsed_head
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError
@@ -21,7 +21,7 @@ from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError
 HEAD_LIMIT = 64 * 1024
 IDLE = 75.0
 """Seconds that a connection may wait for its next request."""
-PATIENCE = 60.0
+READ_TIMEOUT = 60.0
 """Seconds that a client may be silent in the middle of a request."""
 STUCK = 300.0
 """Seconds that a client may take nothing of what is written for it."""
@@ -58,12 +58,13 @@ class ClientConnection(asyncio.Protocol):
 
     __slots__ = (
         "_app",
+        "_bytes_since_body",
         "_current",
-        "_dry",
         "_ended",
         "_handshake",
+        "_has_eof",
         "_heard",
-        "_is_deaf",
+        "_ignores_input",
         "_is_in_the_middle",
         "_is_paused",
         "_loop",
@@ -72,19 +73,18 @@ class ClientConnection(asyncio.Protocol):
         "_receiving",
         "_refusal",
         "_repeated",
-        "_said_all",
         "_taken",
         "_unsent",
         "_url",
         "_uvicorn",
         "_waiting",
-        "clogged",
         "fields",
         "is_leaving",
         "on_url",
         "state",
         "transport",
         "write",
+        "write_blocked",
     )
 
     def __init__(
@@ -100,7 +100,7 @@ class ClientConnection(asyncio.Protocol):
         self._app = cast(App, config.app)
         self._loop = _loop or asyncio.get_running_loop()
         self._parser: httptools.HttpRequestParser | None = None
-        self._is_deaf = False
+        self._ignores_input = False
         """Nothing that comes now can be understood, or is for us."""
         self._url: list[bytes] = []
         """What has come of it, in a head that comes in pieces."""
@@ -111,7 +111,7 @@ class ClientConnection(asyncio.Protocol):
         self.on_url = self._url.append  # called by the parser, without a frame of ours
         self._is_in_the_middle = False
         """A request has begun to come, and not ended."""
-        self._dry = 0
+        self._bytes_since_body = 0
         """How much came since the last bit of a body: of a head, or around what is in chunks."""
         self._piece = 0
         """How much the parser was given at once, the last time."""
@@ -127,9 +127,9 @@ class ClientConnection(asyncio.Protocol):
         """What follows the answers to all that waits."""
         self._handshake: tuple[bytes, bytes] | None = None
         """The last that waits wants to be a WebSocket: what it said, and whatever came behind that."""
-        self._said_all = False
+        self._has_eof = False
         """The client has closed its side."""
-        self.clogged: asyncio.Event | None = None
+        self.write_blocked: asyncio.Event | None = None
         """There while the client does not take what is written; set when it does again, or is gone."""
         self.write: Callable[[bytes], object] = _nowhere
         """The transport's own, while there is one."""
@@ -153,11 +153,11 @@ class ClientConnection(asyncio.Protocol):
             transport.abort()
             return
         if self._ended:
-            limit = LINGER
+            limit = LINGER_TIMEOUT
         elif current is not None and current.is_complete:
             return
         elif current is not None or self._is_in_the_middle:
-            limit = PATIENCE
+            limit = READ_TIMEOUT
         else:
             limit = IDLE
             self.fields.clear()
@@ -172,10 +172,10 @@ class ClientConnection(asyncio.Protocol):
 
     # --- for the exchange ---------------------------------------------------------------------------------
 
-    async def drained(self) -> None:
+    async def wait_until_drained(self) -> None:
         """Wait until the client has taken enough."""
-        while self.clogged is not None:
-            await self.clogged.wait()
+        while self.write_blocked is not None:
+            await self.write_blocked.wait()
 
     def resume_reading(self) -> None:
         if self._is_paused and self.transport is not None and not self.transport.is_closing():
@@ -210,7 +210,7 @@ class ClientConnection(asyncio.Protocol):
             self._part()
         elif self._waiting:
             self._begin()
-        elif self._is_deaf:
+        elif self._ignores_input:
             self._part(self._refusal)
         elif request.is_complete:
             self._receiving = None
@@ -225,7 +225,7 @@ class ClientConnection(asyncio.Protocol):
         self.state.connections.add(cast(Any, self))
 
     def data_received(self, data: bytes) -> None:
-        if self._is_deaf:
+        if self._ignores_input:
             return
         self._heard = self._loop.time()
         self._piece = len(data)
@@ -242,8 +242,8 @@ class ClientConnection(asyncio.Protocol):
             self._refuse(*((_BAD, 400) if known is None else (known.payload, known.status)))
             return
         if self._is_in_the_middle:
-            self._dry += self._piece
-            if self._dry > HEAD_LIMIT:
+            self._bytes_since_body += self._piece
+            if self._bytes_since_body > HEAD_LIMIT:
                 self._refuse(_LONG, 431)
                 return
         if self._waiting:
@@ -257,7 +257,7 @@ class ClientConnection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """The client has closed its sending side: it may still read its answer, or be gone altogether."""
-        self._is_deaf = self._said_all = True
+        self._ignores_input = self._has_eof = True
         current = self._current
         if current is None or not current.is_complete or self._ended:
             return False
@@ -270,32 +270,32 @@ class ClientConnection(asyncio.Protocol):
         if current is None or self.transport is None or self.transport.is_closing():
             return
         if not current.probe():
-            current.left()
+            current.client_gone()
         elif more:
             self._loop.call_later(_BETWEEN_PROBES * 2 ** (_PROBES - more), self._probe, more - 1)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.state.connections.discard(cast(Any, self))
         self._parser = self._receiving = self.transport = None
-        self._is_deaf = True
+        self._ignores_input = True
         self.write = _nowhere
         current = self._current
         if current is not None and current.task is not None:
             # What still ends must not be thrown away, and the server waits for it.
             self.state.tasks.add(current.task)
             current.task.add_done_callback(self.state.tasks.discard)
-            current.left()
+            current.client_gone()
         self._waiting.clear()
         self.resume_writing()
 
     def pause_writing(self) -> None:
-        self.clogged = asyncio.Event()
+        self.write_blocked = asyncio.Event()
 
     def resume_writing(self) -> None:
-        if self.clogged is not None:
+        if self.write_blocked is not None:
             self._taken = self._loop.time()
-            self.clogged.set()
-            self.clogged = None
+            self.write_blocked.set()
+            self.write_blocked = None
 
     # --- for the parser -----------------------------------------------------------------------------------
 
@@ -306,7 +306,7 @@ class ClientConnection(asyncio.Protocol):
             self._repeated.clear()
         self._is_in_the_middle = True
         # The piece that it begins in may have the end of a long body too.
-        self._dry = 0 if self._receiving is None else -_READ
+        self._bytes_since_body = 0 if self._receiving is None else -_READ
 
     def on_header(self, name: bytes, value: bytes) -> None:
         name, fields = _lowered(name) or LOWERED[name], self.fields
@@ -319,7 +319,7 @@ class ClientConnection(asyncio.Protocol):
         head = parsed_head(self._parser, b"".join(self._url), self.fields)
         self._url.clear()
         # A head is not longer than the pieces that it came in.
-        if self._repeated or not 0 <= self._dry <= HEAD_LIMIT - self._piece:
+        if self._repeated or not 0 <= self._bytes_since_body <= HEAD_LIMIT - self._piece:
             self._check(head)
         self.fields = {}  # for its trailers, which are not of the head
         self._receiving = request = DirectExchange(self, head)
@@ -327,7 +327,7 @@ class ClientConnection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         assert self._receiving is not None
-        self._dry = -_READ
+        self._bytes_since_body = -_READ
         self._receiving.feed(body)
 
     def on_message_complete(self) -> None:
@@ -347,9 +347,9 @@ class ClientConnection(asyncio.Protocol):
         if repeated:
             size += sum(len(name) + len(value) + 4 for name, value in repeated)
             if any(name == b"host" for name, _ in repeated):
-                raise two_hosts()
+                raise two_hosts_error()
             if any(name == IDEMPOTENCY_KEY for name, _ in repeated):
-                head.refusal = two_keys()
+                head.refusal = two_keys_error()
         if size > HEAD_LIMIT:
             raise SpecError(_LONG, 431)
 
@@ -364,16 +364,16 @@ class ClientConnection(asyncio.Protocol):
 
     def _refuse(self, error: ErrorPayload, status: int) -> None:
         """Nothing that follows can be understood; what was asked before is still answered."""
-        self._is_deaf = True
+        self._ignores_input = True
         self._log(error, status)
         self._refusal, self._handshake = _refusal(error, status), None
         broken = self._receiving
         if broken is not None and not broken.is_complete:
             if self._waiting:
                 self._waiting.pop()
-            elif broken is self._current and not broken.started:
+            elif broken is self._current and not broken.has_begun:
                 broken.is_answered = True
-                broken.left()
+                broken.client_gone()
                 self._part(self._refusal)
             else:
                 self._part()  # it has its answer
@@ -384,7 +384,7 @@ class ClientConnection(asyncio.Protocol):
 
     def _log(self, error: ErrorPayload, status: int) -> None:
         if self._app.gateway is not None:
-            self._app.gateway.requests.refused(error, status)
+            self._app.gateway.requests.log_refusal(error, status)
 
     def _part(self, words: bytes = b"") -> None:
         """The last answer is written; a client that still sends would lose it if we closed now."""
@@ -393,11 +393,11 @@ class ClientConnection(asyncio.Protocol):
             return
         if words:
             self.write(words)
-        has_more = self._is_deaf or self._is_paused or self._waiting or self._is_in_the_middle
-        if self._said_all or not has_more:
+        has_more = self._ignores_input or self._is_paused or self._waiting or self._is_in_the_middle
+        if self._has_eof or not has_more:
             transport.close()
             return
-        self._is_deaf = True
+        self._ignores_input = True
         self._ended = self._loop.time()
         self.resume_reading()
         transport.write_eof()
@@ -409,12 +409,12 @@ class ClientConnection(asyncio.Protocol):
             request = self._waiting[-1]
             fields = request.head.headers
             if request.head.method == "CONNECT":
-                self._is_deaf = True
+                self._ignores_input = True
                 request.keeps = False
                 return
             if fields[b"upgrade"].lower() == b"websocket" and not request.head.is_old:
-                self._is_deaf = True
-                self._handshake = _spelled(request.head, fields), bytes(rest)
+                self._ignores_input = True
+                self._handshake = _encode_head(request.head, fields), bytes(rest)
                 self.pause_reading()
                 return
             # The parser took what follows for the other protocol, so another has to begin again.
@@ -423,7 +423,7 @@ class ClientConnection(asyncio.Protocol):
             if not request.keeps:
                 kept[b"connection"] = b"close"
             self._parser = parser = httptools.HttpRequestParser(self)
-            parser.feed_data(_spelled(request.head, kept))
+            parser.feed_data(_encode_head(request.head, kept))
             try:
                 parser.feed_data(rest)
                 return
@@ -469,7 +469,7 @@ def _refusal(error: ErrorPayload, status: int) -> bytes:
     return STATUS[status] + about + CLOSE + body
 
 
-def _spelled(head: ParsedHead, fields: Mapping[bytes, bytes]) -> bytes:
+def _encode_head(head: ParsedHead, fields: Mapping[bytes, bytes]) -> bytes:
     version = b"1.0" if head.is_old else b"1.1"
     verb = head.method.encode()
     return b"%b %b HTTP/%b\r\n%b\r\n" % (verb, head.url, version, lines([*fields.items()]))

@@ -62,15 +62,15 @@ class DirectExchange(Exchange):
         if self.is_answered:
             self._skip(body)
             return
-        if not self.came:
-            self.came = body
+        if not self.received:
+            self.received = body
         else:
-            if isinstance(self.came, bytes):
-                self.came = Pieces(self.came)
-            self.came.add(body)
+            if isinstance(self.received, bytes):
+                self.received = Pieces(self.received)
+            self.received.add(body)
         if self.news is not None:
             self.wake()
-        elif len(self.came) > BODY_HIGH_WATER:
+        elif len(self.received) > BODY_HIGH_WATER:
             self._connection.pause_reading()
 
     def _skip(self, body: bytes) -> None:
@@ -85,13 +85,13 @@ class DirectExchange(Exchange):
             if not news.done():
                 news.set_result(None)
 
-    def left(self) -> None:
-        super().left()
+    def client_gone(self) -> None:
+        super().client_gone()
         self.wake()
 
     def probe(self) -> bool:
         """Send what a client may skip, to find out whether it is there; False if there is no way to."""
-        if not self.started:
+        if not self.has_begun:
             if self.head.is_old:
                 return False
             self._connection.write(_GO_ON)
@@ -102,7 +102,7 @@ class DirectExchange(Exchange):
     # --- for the routes -----------------------------------------------------------------------------------
 
     def over(self) -> None:
-        self.came = b""  # a client may go on to send what was refused, and this waits for its end
+        self.received = b""  # a client may go on to send what was refused, and this waits for its end
         self._connection.over(self)
 
     async def read(self, limit: int) -> None:
@@ -110,18 +110,18 @@ class DirectExchange(Exchange):
         while not self.is_complete:
             if self.is_gone:
                 raise ClientGone
-            if max(len(self.came), declared) > limit:
+            if max(len(self.received), declared) > limit:
                 raise too_large(limit)
-            self.hold(len(self.came), declared)
+            self.hold(len(self.received), declared)
             await self._wait()
-        self.hold(len(self.came))
+        self.hold(len(self.received))
 
-    async def more(self) -> bytes:
-        while not self.came and not self.is_complete:
+    async def read_more(self) -> bytes:
+        while not self.received and not self.is_complete:
             if self.is_gone:
                 raise ClientGone
             await self._wait()
-        came, self.came = self.came, b""
+        came, self.received = self.received, b""
         return came if isinstance(came, bytes) else came.joined()
 
     async def _wait(self) -> None:
@@ -139,8 +139,8 @@ class DirectExchange(Exchange):
 
     async def send(self, status: int, headers: Headers, content_type: bytes | None, body: bytes) -> None:
         connection = self._connection
-        if connection.clogged is not None:
-            await connection.drained()
+        if connection.write_blocked is not None:
+            await connection.wait_until_drained()
         about = b""
         if content_type is not None:
             about = b"content-type: %b\r\ncontent-length: %d\r\n" % (content_type, len(body))
@@ -165,23 +165,23 @@ class DirectExchange(Exchange):
         if self._goes_on:
             connection.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
         else:
-            connection.write(self._framed(chunk, last=False))
-        return connection.clogged is None
+            connection.write(self._frame_chunk(chunk, last=False))
+        return connection.write_blocked is None
 
     @property
     def has_room(self) -> bool:
-        return self._connection.clogged is None
+        return self._connection.write_blocked is None
 
     async def ready(self) -> None:
-        if self._connection.clogged is not None:
-            await self._connection.drained()
+        if self._connection.write_blocked is not None:
+            await self._connection.wait_until_drained()
 
     async def finish(self, chunk: bytes = b"") -> None:
         if not self.is_answered:
             self.is_answered = True
-            self._connection.write(self._framed(chunk, last=True))
+            self._connection.write(self._frame_chunk(chunk, last=True))
 
-    def _framed(self, chunk: bytes, last: bool) -> bytes:
+    def _frame_chunk(self, chunk: bytes, last: bool) -> bytes:
         """The first and the last of a stream, and whatever else is not simply one more chunk."""
         begun, self._begun = self._begun, b""
         if self.head.method == "HEAD":

@@ -47,7 +47,7 @@ class WebSocketFrameSplitter:
                 yield self._next()
 
     def _missing(self) -> int:
-        """How many bytes of a head are still to come, as far as it can be told."""
+        """How many bytes of a head are still to come, as far as that is known."""
         head = self._head
         if len(head) < 2:
             return 2 - len(head)

@@ -5,7 +5,7 @@ from urllib.parse import unquote
 import httptools
 from httptools import HttpRequestParser as Parser
 
-from antiphon.server.exchange import Head, given_id, two_hosts
+from antiphon.server.exchange import Head, given_id, two_hosts_error
 from antiphon.spec.errors import SpecError
 
 _Fields = dict[bytes, bytes]
@@ -68,6 +68,6 @@ def _taken_apart(url: bytes, fields: _Fields) -> tuple[bytes, bytes, SpecError |
         host = b"%b:%d" % (name, parts.port) if parts.port else name
         given = fields.get(b"host", host).lower()
         if given not in (name.lower(), host.lower()) and given.rpartition(b":")[0] != name.lower():
-            refusal = two_hosts()
+            refusal = two_hosts_error()
         fields[b"host"] = host
     return parts.path or b"/", parts.query or b"", refusal

@@ -111,7 +111,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         """Send these in one write; a client that has left, or is about to, gets nothing more."""
         if self.disconnected or self.close_sent or self.conn.state is not OPEN:
             return False
-        self.transport.write(b"".join([_framed(text) for text in texts]))
+        self.transport.write(b"".join([_frame_text(text) for text in texts]))
         return self.writable.is_set()
 
     async def ready(self) -> None:
@@ -135,7 +135,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self.transport.abort()  # who reads nothing would not read that this is the end
 
 
-def _framed(text: bytes) -> bytes:
+def _frame_text(text: bytes) -> bytes:
     """No mask, since we are the server, and no extension, since none is offered."""
     size = len(text)
     if size < 126:

@@ -48,7 +48,7 @@ class _OpenResponses(ServerSentEvents):
 
 async def create(gateway: Gateway, exchange: Exchange) -> None:
     protocol = _protocol(gateway, exchange)
-    asked = await exchange.decoded(decode_chat, gateway.config.server.body_limit)
+    asked = await exchange.decode_body(decode_chat, gateway.config.server.body_limit)
     asked.request.stream = asked.stream
     exchange.watch()
     await _answer(gateway, exchange, protocol, asked)
@@ -57,7 +57,7 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
 async def resume(gateway: Gateway, exchange: Exchange) -> None:
     """The answer that a chat with `resumable: true` waits for, from its start; 204 when there is none."""
     protocol = _protocol(gateway, exchange)
-    if not await _resumed(gateway, exchange, protocol, exchange.params["id"]):
+    if not await _resume_answer(gateway, exchange, protocol, exchange.params["id"]):
         await exchange.empty()
 
 
@@ -67,7 +67,7 @@ async def resume_v1(gateway: Gateway, exchange: Exchange) -> None:
     if not name:
         raise wrong("chatId", "`chatId` is missing; send a POST to begin a chat", "missing_field")
     protocol = _protocol(gateway, exchange, default=DATA_V1)
-    if not await _resumed(gateway, exchange, protocol, name):
+    if not await _resume_answer(gateway, exchange, protocol, name):
         stream = DataStream()
         exchange.open_stream(stream.content_type, stream.headers)
         await exchange.finish()
@@ -118,7 +118,7 @@ async def _resumable(
     await stream_log(gateway, exchange, job.created, FROM_THE_START, encoder=encoder, receipts=job.receipts)
 
 
-async def _resumed(gateway: Gateway, exchange: Exchange, protocol: str, name: str) -> bool:
+async def _resume_answer(gateway: Gateway, exchange: Exchange, protocol: str, name: str) -> bool:
     found = await chats.running(gateway.engine, exchange.context.tenant, name)
     if found is None:
         return False

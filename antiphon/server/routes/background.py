@@ -24,11 +24,11 @@ FROM_THE_START = -1
 _DELETED = ErrorPayload("not_found", "the response was deleted while it was read", code="response_deleted")
 
 
-class _Typed(Struct):
+class _EventType(Struct):
     type: str
 
 
-_read = msgspec.json.Decoder(_Typed).decode
+_read = msgspec.json.Decoder(_EventType).decode
 
 
 async def create(gateway: Gateway, exchange: Exchange, request: Request) -> None:
@@ -69,7 +69,7 @@ async def stream_log(
     try:
         while events := await background.events(tenant, response.id, after):
             after = events[-1].sequence
-            chunk, ended = _framed(events) if encoder is None else _retold(events, encoder)
+            chunk, ended = _frame_events(events) if encoder is None else _encode_events(events, encoder)
             if ended:
                 await stream.finish(chunk + spelled.end())
                 return
@@ -78,7 +78,7 @@ async def stream_log(
         if stream.audit is not None and (events is None or background.stopping):
             stream.audit.drop()  # what is open stays open in this stream
         if events is None:
-            await stream.close(_gone(gateway, response, after))
+            await stream.close(_end_of_deleted(gateway, response, after))
         elif background.stopping:
             await stream.finish(b"")  # the response lives on in another process: it can be read on from there
         else:
@@ -87,19 +87,19 @@ async def stream_log(
         stream.stop()
 
 
-def _framed(events: list[LoggedEvent]) -> tuple[bytes, bool]:
+def _frame_events(events: list[LoggedEvent]) -> tuple[bytes, bool]:
     """The events as server-sent events, and whether the last one ends the response."""
     kinds = [_read(event.data).type for event in events]
     chunk = b"".join([sse.encode(kind, event.data) for kind, event in zip(kinds, events, strict=True)])
     return chunk, kinds[-1] in lifecycle.TERMINAL
 
 
-def _retold(events: list[LoggedEvent], encoder: Encoder) -> tuple[bytes, bool]:
+def _encode_events(events: list[LoggedEvent], encoder: Encoder) -> tuple[bytes, bool]:
     read = [decode_event(event.data) for event in events]
     return encoder.encode(read), read[-1].is_terminal
 
 
-def _gone(gateway: Gateway, response: Response, after: int) -> list[AnyEvent]:
+def _end_of_deleted(gateway: Gateway, response: Response, after: int) -> list[AnyEvent]:
     """The log is no longer there, and yet there must be an end."""
     begun = msgspec.structs.replace(response, output=[])
     composer = Composer(begun, gateway.engine.clock, error_event=False)

@@ -39,13 +39,13 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def delete(gateway: Gateway, exchange: Exchange) -> DeletedCompletion:
-    id = await stored_responses.deleted(gateway, exchange)
+    id = await stored_responses.delete_response(gateway, exchange)
     return DeletedCompletion(id=id)
 
 
 async def create_embeddings(gateway: Gateway, exchange: Exchange) -> None:
     """Vectors of texts, from the providers that give them; a model of another provider is a 404."""
-    asked = await exchange.decoded(read_embedding, gateway.config.server.body_limit)
+    asked = await exchange.decode_body(read_embedding, gateway.config.server.body_limit)
     exchange.context = replace(exchange.context, hint=asked.hint or exchange.context.hint)
     exchange.watch()
     run = exchange.new_run(gateway, "embeddings")

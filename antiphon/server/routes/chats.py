@@ -12,7 +12,7 @@ from antiphon.server.api.objects import (
 from antiphon.server.endpoint import LIMIT, Endpoint, Query, after
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.server.paging import Paging, unknown_cursor, whole
+from antiphon.server.paging import Paging, to_long_form, unknown_cursor
 from antiphon.spec import ids
 from antiphon.spec.decode import decode_response, decode_stored_items
 from antiphon.spec.error_paths import wrong
@@ -37,7 +37,7 @@ async def list_chats(gateway: Gateway, exchange: Exchange) -> ChatList:
         )
     except UnknownCursor:
         raise unknown_cursor(paging.after, "chat") from None
-    return ChatList.of([_shown(chat) for chat in page.chats], more=page.more)
+    return ChatList.of([_chat_object(chat) for chat in page.chats], more=page.more)
 
 
 async def create(gateway: Gateway, exchange: Exchange, body: ChatEditBody) -> ChatObject:
@@ -62,7 +62,7 @@ async def create(gateway: Gateway, exchange: Exchange, body: ChatEditBody) -> Ch
         made = await gateway.store.create_chat(made)
     except StoreConflict as conflict:
         raise _current_is_gone(conflict) from None
-    return _shown(made)
+    return _chat_object(made)
 
 
 async def retrieve(gateway: Gateway, exchange: Exchange) -> ChatObject:
@@ -70,7 +70,7 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> ChatObject:
     found = await gateway.store.chat(exchange.context.tenant, id)
     if found is None:
         raise chat_not_found(id)
-    return _shown(found)
+    return _chat_object(found)
 
 
 async def update(gateway: Gateway, exchange: Exchange, body: ChatEditBody) -> ChatObject:
@@ -86,7 +86,7 @@ async def update(gateway: Gateway, exchange: Exchange, body: ChatEditBody) -> Ch
         raise _current_is_gone(conflict) from None
     if found is None:
         raise chat_not_found(id)
-    return _shown(found)
+    return _chat_object(found)
 
 
 async def delete(gateway: Gateway, exchange: Exchange) -> DeletedChat:
@@ -116,7 +116,7 @@ async def responses(gateway: Gateway, exchange: Exchange) -> None:
     if page is None:
         raise chat_not_found(id)
     is_large = sum(len(node.input) + len(node.body) for node in page.nodes) > LARGE
-    await exchange.answer(await in_worker_thread(_listed, page) if is_large else _listed(page))
+    await exchange.answer(await in_worker_thread(_encode_page, page) if is_large else _encode_page(page))
 
 
 async def _check_current(gateway: Gateway, tenant: str, response: str, chat: str) -> None:
@@ -127,11 +127,11 @@ async def _check_current(gateway: Gateway, tenant: str, response: str, chat: str
 
 
 def _current_is_gone(conflict: StoreConflict) -> SpecError:
-    """It was there when it was looked for, and somebody was quicker."""
+    """The error for a response that another request removed after it was found."""
     return SpecError(ErrorPayload("not_found", str(conflict), "response_not_found", "current"))
 
 
-def _shown(chat: StoredChat) -> ChatObject:
+def _chat_object(chat: StoredChat) -> ChatObject:
     return ChatObject(
         id=chat.id,
         title=chat.title,
@@ -144,11 +144,11 @@ def _shown(chat: StoredChat) -> ChatObject:
     )
 
 
-def _listed(page: ChatNodes) -> bytes:
-    return encode_long(ChatResponseList.of([_node(node) for node in page.nodes], more=page.more))
+def _encode_page(page: ChatNodes) -> bytes:
+    return encode_long(ChatResponseList.of([_response_object(node) for node in page.nodes], more=page.more))
 
 
-def _node(node: ChatNode) -> ChatResponse:
+def _response_object(node: ChatNode) -> ChatResponse:
     response = decode_response(node.body)
     return ChatResponse(
         id=node.id,
@@ -156,7 +156,7 @@ def _node(node: ChatNode) -> ChatResponse:
         created_at=response.created_at,
         status=response.status,
         model=response.model,
-        input=[whole(item) for item in decode_stored_items(b"[%b]" % node.input)],
+        input=[to_long_form(item) for item in decode_stored_items(b"[%b]" % node.input)],
         output=response.output,
         usage=response.usage,
         error=response.error,

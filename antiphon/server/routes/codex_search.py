@@ -28,11 +28,13 @@ async def create(gateway: Gateway, exchange: Exchange, body: StandaloneSearchBod
         output = f"The web cannot be searched here: {why}."
     else:
         async with open_run(exchange.new_run(gateway, "search")) as upstreams:
-            output = await StandaloneSearch(tool, upstreams).answer(body, _said(body), context.tenant)
+            output = await StandaloneSearch(tool, upstreams).answer(
+                body, _read_conversation(body), context.tenant
+            )
     return StandaloneSearchAnswer(output=output)
 
 
-def _said(body: StandaloneSearchBody) -> list[Item]:
+def _read_conversation(body: StandaloneSearchBody) -> list[Item]:
     """The conversation, as far as it was sent."""
     if isinstance(body.input, str):
         return [Message(role="user", content=body.input)]

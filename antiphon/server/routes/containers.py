@@ -44,14 +44,14 @@ async def list_files(gateway: Gateway, exchange: Exchange) -> ContainerFileList:
             bytes=file.stat().st_size,
             path=f"/mnt/data/{unquote(file.name)}",
         )
-        for id, file in files_by_id(_found(gateway, exchange)).items()
+        for id, file in files_by_id(_find_container(gateway, exchange)).items()
     ]
     return ContainerFileList(data=files)
 
 
 async def content(gateway: Gateway, exchange: Exchange) -> None:
     # As an attachment: a model has written the bytes, and a browser must not show them as a page.
-    file = files_by_id(_found(gateway, exchange)).get(exchange.params["item"])
+    file = files_by_id(_find_container(gateway, exchange)).get(exchange.params["item"])
     if file is None:
         raise _missing(f"there is no file {exchange.params['item']!r} in this container")
     try:
@@ -60,7 +60,7 @@ async def content(gateway: Gateway, exchange: Exchange) -> None:
         raise _missing(f"the file {exchange.params['item']!r} was removed from this container") from None
 
 
-def _found(gateway: Gateway, exchange: Exchange) -> Path:
+def _find_container(gateway: Gateway, exchange: Exchange) -> Path:
     id = exchange.params["id"]
     path = _tool(gateway).containers.find(exchange.context.tenant, id)
     if path is None:

@@ -14,7 +14,7 @@ from antiphon.server.api.objects import (
 from antiphon.server.endpoint import LIMIT, ORDER, Endpoint, after
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.server.paging import Paging, listed, unknown_cursor, whole
+from antiphon.server.paging import Paging, make_item_list, to_long_form, unknown_cursor
 from antiphon.spec import ids
 from antiphon.spec.codec import encode
 from antiphon.spec.decode import decode_body, decode_stored_items, split_body
@@ -52,7 +52,7 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> ConversationObject:
 
 async def update(gateway: Gateway, exchange: Exchange) -> ConversationObject:
     """The metadata that is sent replaces what was there."""
-    body = await exchange.decoded(_read_metadata, gateway.config.server.body_limit)
+    body = await exchange.decode_body(_read_metadata, gateway.config.server.body_limit)
     id = exchange.params["id"]
     if not await gateway.store.set_metadata(exchange.context.tenant, id, encode(body.metadata or {})):
         raise _missing(id)
@@ -82,7 +82,7 @@ async def items(gateway: Gateway, exchange: Exchange) -> None:
     if page is None:
         raise _missing(id)
     is_large = sum(len(item.data) for item in page.items) > LARGE
-    await exchange.answer(await in_worker_thread(_listed, page) if is_large else _listed(page))
+    await exchange.answer(await in_worker_thread(_encode_page, page) if is_large else _encode_page(page))
 
 
 async def add_items(gateway: Gateway, exchange: Exchange) -> None:
@@ -101,7 +101,11 @@ async def add_items(gateway: Gateway, exchange: Exchange) -> None:
     if not found:
         raise _missing(id)
     is_large = exchange.context.is_large
-    answer = await in_worker_thread(encode_long, listed(items)) if is_large else encode(listed(items))
+    answer = (
+        await in_worker_thread(encode_long, make_item_list(items))
+        if is_large
+        else encode(make_item_list(items))
+    )
     await exchange.answer(answer)
 
 
@@ -111,7 +115,7 @@ async def item(gateway: Gateway, exchange: Exchange) -> None:
     if data is None:
         await _find(gateway, exchange)
         raise _missing_item(item)
-    found = await in_worker_thread(_shown, data) if len(data) > LARGE else _shown(data)
+    found = await in_worker_thread(_encode_item, data) if len(data) > LARGE else _encode_item(data)
     await exchange.answer(found)
 
 
@@ -127,7 +131,7 @@ async def _body(
     gateway: Gateway, exchange: Exchange, *, optional: bool = False
 ) -> tuple[ConversationBody, list[Item], list[StoredItem]]:
     try:
-        return await exchange.decoded(_read, gateway.config.server.body_limit)
+        return await exchange.decode_body(_read, gateway.config.server.body_limit)
     except SpecError as error:
         if not optional or error.payload.code != "no_body":
             raise
@@ -141,14 +145,14 @@ def _read_metadata(raw: bytes, max_bytes: int) -> ConversationBody:
     return StrictDecoder().fields(ConversationBody, fields, "")
 
 
-def _shown(data: bytes) -> bytes:
+def _encode_item(data: bytes) -> bytes:
     (item,) = decode_stored_items(b"[%b]" % data)
-    return encode_long(whole(item))
+    return encode_long(to_long_form(item))
 
 
-def _listed(page: ItemPage) -> bytes:
+def _encode_page(page: ItemPage) -> bytes:
     items = decode_stored_items(array([item.data for item in page.items]))
-    return encode_long(listed(items, more=page.more))
+    return encode_long(make_item_list(items, more=page.more))
 
 
 def _read(raw: bytes, max_bytes: int = MAX_BODY) -> tuple[ConversationBody, list[Item], list[StoredItem]]:

@@ -58,12 +58,12 @@ class HashbrownOptions(Struct):
 async def chat(gateway: Gateway, exchange: Exchange) -> None:
     choice = HashbrownOptions.of(exchange)
     try:
-        body, messages = await exchange.decoded(read_body, gateway.config.server.body_limit)
+        body, messages = await exchange.decode_body(read_body, gateway.config.server.body_limit)
         exchange.watch()
         await _answer(gateway, exchange, choice, body, messages)
     except (SpecError, UpstreamError, StoreError) as error:
         problem = problem_of(error, exchange.request_id)
-        if exchange.started or problem.status in _UNREAD:
+        if exchange.has_begun or problem.status in _UNREAD:
             raise
         await _answer_failure(exchange, choice, problem)
 

@@ -24,7 +24,7 @@ from antiphon.store import StoreError
 
 HTML = b"text/html; charset=utf-8"
 SVG = b"image/svg+xml"
-_PATIENCE = 2.0
+_STORE_TIMEOUT = 2.0
 _HEALTHY = encode(Health())
 PAGE_HEADERS: Headers = (
     (b"cross-origin-opener-policy", b"same-origin"),
@@ -54,11 +54,11 @@ async def readyz(gateway: Gateway, exchange: Exchange) -> None:
     loaded by its first request.
     """
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_STORE_TIMEOUT):
             await gateway.store.get("", "resp_")
         store = "ok"
     except TimeoutError:
-        store = f"no answer within {_PATIENCE:g} seconds"
+        store = f"no answer within {_STORE_TIMEOUT:g} seconds"
     except StoreError as error:
         store = str(error)
     ready = store == "ok"
@@ -133,14 +133,14 @@ def _status(routes: Routes, target: Target) -> TargetStatus:
         failures=int(breaker.failures),
         reopens_in=round(max(0.0, breaker.reopens_at - now), 1) if breaker.reopens_at else None,
         retries_left=state.budget.left(now),
-        time_to_first_token=_known(estimates.first_token, 4),
-        tokens_per_second=_known(estimates.speed, 1),
+        time_to_first_token=_round_estimate(estimates.first_token, 4),
+        tokens_per_second=_round_estimate(estimates.speed, 1),
         requests=state.budget.requests,
         errors=int(state.errors),
     )
 
 
-def _known(number: float, digits: int) -> float | None:
+def _round_estimate(number: float, digits: int) -> float | None:
     """An estimate of 0 is none."""
     return round(number, digits) if number else None
 

@@ -23,7 +23,7 @@ async def count_tokens(gateway: Gateway, exchange: Exchange) -> MessageTokens:
     characters, and 1,600 for each picture or file.
     """
     read = MESSAGES.reader_to_count(exchange.head.headers)
-    asked = await exchange.decoded(read, gateway.config.server.body_limit)
+    asked = await exchange.decode_body(read, gateway.config.server.body_limit)
     exchange.param = asked.param
     run = exchange.new_run(gateway, "input_tokens", MESSAGES.context(asked, exchange.context))
     turn = await turn_to_count(gateway.engine, asked.request, run)

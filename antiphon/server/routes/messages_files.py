@@ -51,7 +51,7 @@ def _file_object(file: UploadedFile) -> MessagesFile:
 
 
 def _seconds_to_live(form: Form) -> int | None:
-    """How long an uploaded file is to be kept; None for as long as nobody deletes it."""
+    """How long an uploaded file is to be kept; None to keep it until it is deleted."""
     given = form.fields.get("expires_in_seconds")
     if given is None:
         return None

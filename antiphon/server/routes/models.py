@@ -31,7 +31,7 @@ async def list_models(gateway: Gateway, exchange: Exchange) -> None:
     what is known of each: window, limits, what it takes, and prices; null is unknown. With
     `client_version` (Codex) they come as `models` in the shape of its catalogue, with an `ETag`.
     """
-    found = await _served(gateway, exchange)
+    found = await _list_served(gateway, exchange)
     if exchange.query("client_version") is not None:
         await _codex_models(gateway, exchange, found)
         return
@@ -39,7 +39,7 @@ async def list_models(gateway: Gateway, exchange: Exchange) -> None:
 
 
 async def list_messages_models(gateway: Gateway, exchange: Exchange) -> MessagesModelList:
-    models = await _model_objects(gateway, exchange, await _served(gateway, exchange))
+    models = await _model_objects(gateway, exchange, await _list_served(gateway, exchange))
     return _messages_page(models, exchange)
 
 
@@ -49,14 +49,14 @@ async def _model_objects(gateway: Gateway, exchange: Exchange, found: dict[str, 
     return await in_worker_thread(lambda: [_model_object(gateway, *each, key) for each in found.items()])
 
 
-async def _served(gateway: Gateway, exchange: Exchange) -> dict[str, Target]:
+async def _list_served(gateway: Gateway, exchange: Exchange) -> dict[str, Target]:
     """The configured names, the default first, then the models of each provider as `NAME/model`."""
     config, found = gateway.config, {}
     for alias in sorted(config.aliases(), key=lambda alias: alias != config.default_model):
         with suppress(SpecError):  # who asks cannot use it
             found[alias] = _target(gateway, exchange, alias)
     refused = config.discovered if exchange.context.via else ()
-    for name, listed in (await gateway.models.listed(without=refused)).items():
+    for name, listed in (await gateway.models.list_models(without=refused)).items():
         for model in listed:
             if config.models.get(model) != (f"{name}/{model}",):
                 found.setdefault(f"{name}/{model}", Target(name, model))
@@ -67,7 +67,7 @@ async def _served(gateway: Gateway, exchange: Exchange) -> dict[str, Target]:
 async def _codex_models(gateway: Gateway, exchange: Exchange, found: dict[str, Target]) -> None:
     engine = gateway.engine
 
-    def made() -> bytes:
+    def encode_catalogue() -> bytes:
         known = (
             CodexModel(id, engine.routes.catalogue.lookup(*target), provider.capabilities)
             for id, target in found.items()
@@ -75,7 +75,7 @@ async def _codex_models(gateway: Gateway, exchange: Exchange, found: dict[str, T
         )
         return encode(codex_catalogue(known))
 
-    body = await in_worker_thread(made)
+    body = await in_worker_thread(encode_catalogue)
     tag = b'"%b"' % hashlib.sha256(body).hexdigest()[:32].encode()
     if exchange.head.headers.get(b"if-none-match") == tag:
         await exchange.empty(304, headers=((b"etag", tag),))

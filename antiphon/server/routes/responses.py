@@ -76,7 +76,7 @@ async def _repeat(gateway: Gateway, exchange: Exchange, request: Request, found:
 
 async def input_tokens(gateway: Gateway, exchange: Exchange) -> InputTokens:
     """Nothing is generated. A provider that cannot count exactly is a 400."""
-    request = await exchange.decoded(decode_request, gateway.config.server.body_limit)
+    request = await exchange.decode_body(decode_request, gateway.config.server.body_limit)
     exchange.context.dialect.check_words(request)
     run = exchange.new_run(gateway, "input_tokens")
     turn = await turn_to_count(gateway.engine, request, run)
@@ -92,7 +92,7 @@ async def compact(gateway: Gateway, exchange: Exchange) -> None:
     """The model summarises the conversation. The summary comes back sealed in a `compaction` item,
     which only this gateway can open, and takes the place of what it sums up.
     """
-    request = await exchange.decoded(decode_compact_request, gateway.config.server.body_limit)
+    request = await exchange.decode_body(decode_compact_request, gateway.config.server.body_limit)
     exchange.watch()
     run = await compaction.start(gateway.engine, request, exchange.new_run(gateway, "compaction"))
     gateway.begin(run)

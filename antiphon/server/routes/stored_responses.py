@@ -13,7 +13,7 @@ from antiphon.server.api.objects import BrokenRule, DeletedResponse, ItemList, R
 from antiphon.server.endpoint import LIMIT, ORDER, Endpoint, Query, after
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
-from antiphon.server.paging import Paging, listed, unknown_cursor
+from antiphon.server.paging import Paging, make_item_list, unknown_cursor
 from antiphon.server.routes.background import FROM_THE_START, stream_log
 from antiphon.server.streaming import Stream, answer_headers
 from antiphon.spec.codec import Opaque
@@ -36,7 +36,7 @@ _SLICE = 500
 """How many events are audited before others have their turn."""
 
 
-class _Named(Struct):
+class _ItemId(Struct):
     id: str = ""
 
 
@@ -58,7 +58,7 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
 async def follow(
     gateway: Gateway, exchange: Exchange, found: StoredResponse, after: int = FROM_THE_START
 ) -> None:
-    """The events of a background response, as they were spelled for whoever created it."""
+    """The events of a background response, as they were written for the client that created it."""
     exchange.context = replace(exchange.context, dialect=of_log(found.dialect))
     exchange.watch()
     await stream_log(gateway, exchange, decode_response(found.body), after)
@@ -68,11 +68,11 @@ async def delete(gateway: Gateway, exchange: Exchange) -> DeletedResponse:
     """A background response that still runs is cancelled first. Responses that continue this one keep
     their context.
     """
-    return DeletedResponse(id=await deleted(gateway, exchange))
+    return DeletedResponse(id=await delete_response(gateway, exchange))
 
 
-async def deleted(gateway: Gateway, exchange: Exchange) -> str:
-    """The id of the response that is no more; one that still ran is cancelled first."""
+async def delete_response(gateway: Gateway, exchange: Exchange) -> str:
+    """Delete the response, after cancelling it if it still runs, and give its id."""
     found = await find(gateway, exchange)
     if found.status in RUNNING:
         await gateway.background.cancel_for_deletion(exchange.context.tenant, found.id)
@@ -152,12 +152,12 @@ def _page(context: Context, paging: Paging) -> bytes:
         given.reverse()
     start = 0
     if paging.after is not None:
-        ids = [msgspec.json.decode(raw, type=_Named).id for raw in given]
+        ids = [msgspec.json.decode(raw, type=_ItemId).id for raw in given]
         if paging.after not in ids:
             raise unknown_cursor(paging.after)
         start = ids.index(paging.after) + 1
     items = decode_stored_items(array(map(bytes, given[start : start + paging.limit])))
-    return encode_long(listed(items, more=start + paging.limit < len(given)))
+    return encode_long(make_item_list(items, more=start + paging.limit < len(given)))
 
 
 async def find(gateway: Gateway, exchange: Exchange) -> StoredResponse:
@@ -185,8 +185,8 @@ def _starting_after(exchange: Exchange) -> int:
 
 
 async def answer(gateway: Gateway, exchange: Exchange, found: StoredResponse) -> None:
-    """The stored body, spelled for whoever asks now."""
-    response, receipts = _told(found, exchange.context)
+    """The stored body, written for the client that asks now."""
+    response, receipts = _adapt_response(found, exchange.context)
     body = exchange.context.dialect.encode_response(response)
     await exchange.answer(body, headers=answer_headers(receipts))
     gateway.audits.answer(body, response.tools, exchange.context)
@@ -205,7 +205,7 @@ async def answer_as(
     await exchange.answer(told(response), headers=(*headers, *counted))
 
 
-def _told(found: StoredResponse, caller: RequestContext) -> tuple[Response, Sequence[Receipt]]:
+def _adapt_response(found: StoredResponse, caller: RequestContext) -> tuple[Response, Sequence[Receipt]]:
     """A stored response with what this caller wants to see of it, and all of its receipts."""
     response = decode_response(found.body)
     receipts = response.receipts or ()
@@ -215,7 +215,7 @@ def _told(found: StoredResponse, caller: RequestContext) -> tuple[Response, Sequ
         response.receipt_count = UNSET
     asked = solicited(response.tools)
     response.output = [
-        shown for item in response.output if (shown := _shown(item, caller, asked)) is not None
+        shown for item in response.output if (shown := _adapt_item(item, caller, asked)) is not None
     ]
     return response, receipts
 
@@ -228,7 +228,7 @@ async def stream_again(
     encoder: Callable[[Response], Encoder],
 ) -> None:
     """The stream of a stored response that is over, composed anew for the request that made it."""
-    response, receipts = _told(found, exchange.context)
+    response, receipts = _adapt_response(found, exchange.context)
     events = recompose(response, first_sequence_number=exchange.context.dialect.first_sequence_number)
     if request.stream_options is not None and obfuscation.is_wanted(request):
         obfuscation.obfuscate(events)
@@ -242,7 +242,7 @@ async def stream_again(
         stream.stop()
 
 
-def _shown(item: Item, caller: RequestContext, asked: frozenset[str]) -> Item | None:
+def _adapt_item(item: Item, caller: RequestContext, asked: frozenset[str]) -> Item | None:
     kind = caller.dialect.shows(type_of(item), asked)
     if kind is None:
         return None

@@ -36,7 +36,7 @@ async def create(
     tenant, now = exchange.context.tenant, gateway.engine.clock()
     chunking = chunking_of(body.chunking_strategy, "chunking_strategy")
     files = [
-        await _uploaded(gateway, tenant, id, now, f"file_ids[{n}]")
+        await _find_upload(gateway, tenant, id, now, f"file_ids[{n}]")
         for n, id in enumerate(body.file_ids or ())
     ]
     days = body.expires_after.days if body.expires_after else None
@@ -55,7 +55,7 @@ async def create(
         async with open_run(exchange.new_run(gateway, "indexing")) as upstreams:
             for file in files:
                 await gateway.file_search.index.add(made, file, {}, chunking, now, upstreams)
-    return _shown(await gateway.store.vector_store(tenant, made.id) or made)
+    return _store_object(await gateway.store.vector_store(tenant, made.id) or made)
 
 
 async def list_stores(gateway: Gateway, exchange: Exchange) -> objects.VectorStoreList:
@@ -66,11 +66,11 @@ async def list_stores(gateway: Gateway, exchange: Exchange) -> objects.VectorSto
         )
     except UnknownCursor:
         raise unknown_cursor(paging.after, "vector store") from None
-    return objects.VectorStoreList.of([_shown(one) for one in page.stores], more=page.more)
+    return objects.VectorStoreList.of([_store_object(one) for one in page.stores], more=page.more)
 
 
 async def retrieve(gateway: Gateway, exchange: Exchange) -> objects.VectorStoreObject:
-    return _shown(await _find(gateway, exchange))
+    return _store_object(await _find(gateway, exchange))
 
 
 async def update(
@@ -91,7 +91,7 @@ async def update(
     changed = replace(found, **changes)
     if not await gateway.store.edit_vector_store(changed):
         raise missing_store(found.id)
-    return _shown(changed)
+    return _store_object(changed)
 
 
 async def delete(gateway: Gateway, exchange: Exchange) -> objects.DeletedVectorStore:
@@ -109,13 +109,13 @@ async def add_file(
     store, now = await _find(gateway, exchange), gateway.engine.clock()
     attributes = attributes_of(body.attributes, "attributes")
     chunking = chunking_of(body.chunking_strategy, "chunking_strategy")
-    file = await _uploaded(gateway, store.tenant, body.file_id, now, "file_id")
+    file = await _find_upload(gateway, store.tenant, body.file_id, now, "file_id")
     async with open_run(exchange.new_run(gateway, "indexing")) as upstreams:
         index = gateway.file_search.index
         indexed = await index.add(store, file, attributes, chunking, now, upstreams)
     if indexed is None:
         raise missing_file(file.id, "file_id")
-    return _shown_file(store.id, indexed)
+    return _file_object(store.id, indexed)
 
 
 async def files(gateway: Gateway, exchange: Exchange) -> objects.VectorStoreFileList:
@@ -135,7 +135,7 @@ async def files(gateway: Gateway, exchange: Exchange) -> objects.VectorStoreFile
         )
     except UnknownCursor:
         raise unknown_cursor(paging.after, "file") from None
-    shown = [_shown_file(store.id, one) for one in page.files]
+    shown = [_file_object(store.id, one) for one in page.files]
     return objects.VectorStoreFileList.of(shown, more=page.more)
 
 
@@ -144,7 +144,7 @@ async def file(gateway: Gateway, exchange: Exchange) -> objects.VectorStoreFile:
     found = await gateway.store.indexed_file(store.tenant, store.id, id)
     if found is None:
         raise missing_file(id)
-    return _shown_file(store.id, found)
+    return _file_object(store.id, found)
 
 
 async def remove_file(gateway: Gateway, exchange: Exchange) -> objects.DeletedVectorStoreFile:
@@ -200,14 +200,14 @@ async def _find(gateway: Gateway, exchange: Exchange) -> VectorStore:
     return found
 
 
-async def _uploaded(gateway: Gateway, tenant: str, id: str, now: float, param: str) -> UploadedFile:
+async def _find_upload(gateway: Gateway, tenant: str, id: str, now: float, param: str) -> UploadedFile:
     found = await gateway.library.find(tenant, id, now)
     if found is None:
         raise missing_file(id, param)
     return found
 
 
-def _shown(store: VectorStore) -> objects.VectorStoreObject:
+def _store_object(store: VectorStore) -> objects.VectorStoreObject:
     counts = objects.FileCounts(
         completed=store.completed, failed=store.failed, total=store.completed + store.failed
     )
@@ -227,7 +227,7 @@ def _shown(store: VectorStore) -> objects.VectorStoreObject:
     )
 
 
-def _shown_file(store: str, indexed: IndexedFile) -> objects.VectorStoreFile:
+def _file_object(store: str, indexed: IndexedFile) -> objects.VectorStoreFile:
     error = None
     if indexed.error_code is not None:
         error = objects.LastError(code=indexed.error_code, message=indexed.error or "")

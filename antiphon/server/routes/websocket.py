@@ -14,7 +14,7 @@ from antiphon.engine.run_state import RunState
 from antiphon.server.asgi_exchange import names_two_hosts
 from antiphon.server.auditing import Audit
 from antiphon.server.body_memory import SMALL, MemoryShare, decoded_size
-from antiphon.server.exchange import request_id, two_hosts
+from antiphon.server.exchange import request_id, two_hosts_error
 from antiphon.server.gateway import Gateway
 from antiphon.server.streaming import deliver
 from antiphon.spec.decode import decode_websocket_create
@@ -38,7 +38,7 @@ async def serve(gateway: Gateway, scope: AsgiScope, receive: Receive, send: Send
     named = (b"x-request-id", id.encode("latin-1"))
     try:
         if names_two_hosts(scope):
-            raise two_hosts()
+            raise two_hosts_error()
         gateway.gate.check_source(headers)
         try:
             context = gateway.gate.admit(headers, id)
@@ -48,7 +48,7 @@ async def serve(gateway: Gateway, scope: AsgiScope, receive: Receive, send: Send
             raise SpecError(not_found(f"there is no WebSocket at {scope['path'][:200]}"))
     except SpecError as error:
         await refuse_handshake(error, scope, receive, send, named)
-        gateway.requests.refused(error.payload, error.status, f"WS {scope['path']}", id)
+        gateway.requests.log_refusal(error.payload, error.status, f"WS {scope['path']}", id)
         return
     work_for(context.tenant)
     await receive()
@@ -78,7 +78,7 @@ class SocketEnd:
         has_room = self._texts.put(lines)
         if self.audit is not None:
             for line in lines:
-                self.audit.sent_message(line.decode())
+                self.audit.record_message(line.decode())
         return has_room
 
     async def ready(self) -> None:
@@ -110,7 +110,7 @@ class GatewaySocket(ResponsesSocket[Context]):
         """Why the last turn failed, if it did."""
 
     async def run(self) -> None:
-        with self._gateway.connected(self):
+        with self._gateway.track_socket(self):
             try:
                 await super().run()
             finally:
@@ -153,7 +153,7 @@ class GatewaySocket(ResponsesSocket[Context]):
         if end is not None and end.audit is not None:
             end.audit.finish()
         run, self._run = self._run, None  # it holds the whole request, and the socket may be idle for long
-        self._gateway.requests.ended(self._connected, run, f"WS {PATH}", began, 0, self._problem)
+        self._gateway.requests.log_end(self._connected, run, f"WS {PATH}", began, 0, self._problem)
 
     def _hold_remembered(self) -> None:
         """Count what the connection remembers; where there is no room for it, it is forgotten."""
@@ -188,5 +188,5 @@ class GatewaySocket(ResponsesSocket[Context]):
     async def send_error(self, error: ErrorPayload, status: int) -> str:
         text = await super().send_error(self._connected.dialect.error(error), status)
         if self._end is not None and self._end.audit is not None:
-            self._end.audit.sent_message(text)
+            self._end.audit.record_message(text)
         return text

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.server.exchange import LINGER
+from antiphon.server.exchange import LINGER_TIMEOUT
 from antiphon.server.http1 import direct_exchange
 from antiphon.server.http1.connection import HEAD_LIMIT, ClientConnection
 from tests.server.auto_upstream import Voice
@@ -382,7 +382,7 @@ def test_a_client_that_never_stops_sending_is_cut_off(server: Serving) -> None:
     with line(server) as connection:
         connection.send(b"HELLO\r\n\r\n")
         until(lambda: any(one._ended for one in connections(server)))
-        sweep(server, LINGER - 1)
+        sweep(server, LINGER_TIMEOUT - 1)
         assert connections(server)
-        sweep(server, LINGER + 1)
+        sweep(server, LINGER_TIMEOUT + 1)
         until(lambda: not any(one._ended for one in connections(server)))

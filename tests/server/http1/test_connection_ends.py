@@ -9,7 +9,7 @@ import pytest
 from antiphon.server import process
 from antiphon.server.app import App
 from antiphon.server.exchange import Exchange
-from antiphon.server.http1.connection import IDLE, PATIENCE, STUCK, ClientConnection
+from antiphon.server.http1.connection import IDLE, READ_TIMEOUT, STUCK, ClientConnection
 from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
 from tests.server.raw_connection import (
@@ -43,9 +43,9 @@ def test_connections_that_wait_in_vain_are_closed(serve: Serve, upstream: Upstre
         busy.send(post(body=b'{"model": "model", "input": "hello"}'))
         call = upstream.next()
         until(lambda: len(connections(server)) == 4)
-        sweep(server, PATIENCE - 5)
+        sweep(server, READ_TIMEOUT - 5)
         assert len(connections(server)) == 4
-        sweep(server, PATIENCE + 5)
+        sweep(server, READ_TIMEOUT + 5)
         assert slow.rest() == stuck.rest() == b""
         until(lambda: len(connections(server)) == 2)
         sweep(server, IDLE + 5)
@@ -61,7 +61,7 @@ def test_a_request_that_comes_early_does_not_end_the_one_before(serve: Serve, up
         connection.send(post(body=b'{"model": "model", "input": "hello"}'), b"GET /hea")
         call = upstream.next()
         until(lambda: connections(server)[0]._is_in_the_middle)
-        sweep(server, PATIENCE + 5)
+        sweep(server, READ_TIMEOUT + 5)
         call.finish("Hello.")
         connection.send(b"lthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         found = answers(connection.rest(), "POST", "GET")
@@ -72,7 +72,7 @@ def not_reading(server: Serving) -> Line:
     """A client that asks for much and takes nothing."""
     client = Line(server)
     client.send(get(b"/openapi.json") * 500)
-    until(lambda: any(one.clogged for one in connections(server)))
+    until(lambda: any(one.write_blocked for one in connections(server)))
     return client
 
 

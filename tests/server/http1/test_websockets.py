@@ -15,7 +15,7 @@ from websockets.sync.client import connect
 
 from antiphon.server.http1.connection import ClientConnection
 from antiphon.server.http1.direct_exchange import DirectExchange
-from antiphon.server.http1.websockets import WebSocketConnection, _framed
+from antiphon.server.http1.websockets import WebSocketConnection, _frame_text
 from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
 from tests.server.flood import Flood, SlowSocket
@@ -96,7 +96,7 @@ def test_a_turn_on_a_socket_that_has_just_broken(serve: Serve, upstream: Upstrea
 @pytest.mark.parametrize("size", [0, 1, 125, 126, 65_535, 65_536, 1_000_000])
 def test_what_is_sent_at_once_is_one_frame_of_text(size: int) -> None:
     reader = StreamReader()
-    reader.feed_data(_framed(b"x" * size))
+    reader.feed_data(_frame_text(b"x" * size))
     with pytest.raises(StopIteration) as read:
         next(Frame.parse(reader.read_exact, mask=False))
     assert read.value.value == Frame(Opcode.TEXT, b"x" * size)
