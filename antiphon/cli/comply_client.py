@@ -29,8 +29,8 @@ A program finds the server in OPENAI_BASE_URL and OPENAI_API_KEY.
 exit codes: 0 nothing wrong, 1 something wrong, 2 it could not run.
 """
 READY: Final = {
-    "openai": "antiphon.compliance.client.scripts.openai_sdk",
-    "antiphon": "antiphon.compliance.client.scripts.antiphon_client",
+    "openai": "antiphon.compliance.client.openai_sdk",
+    "antiphon": "antiphon.compliance.client.antiphon_client",
 }
 KEY: Final = "a-key-for-the-plays"
 
@@ -50,30 +50,29 @@ def add_to(commands: "Commands") -> None:
 def comply_client(arguments: argparse.Namespace) -> int:
     import asyncio
 
-    from antiphon.compliance.client.verdicts import verdicts
-    from antiphon.compliance.reports.clients import write
+    from antiphon.compliance.client.verdicts import judge_scenarios, write_verdicts
 
-    stages: list[ScenarioServer] = []
+    servers: list[ScenarioServer] = []
     try:
-        asyncio.run(_perform(arguments, stages))
+        asyncio.run(_perform(arguments, servers))
     except KeyboardInterrupt:
-        if not stages:
+        if not servers:
             raise
-    return write(verdicts(stages[0].seen), sys.stdout, verbose=arguments.verbose)
+    return write_verdicts(judge_scenarios(servers[0].seen), sys.stdout, verbose=arguments.verbose)
 
 
-async def _perform(arguments: argparse.Namespace, stages: "list[ScenarioServer]") -> None:
+async def _perform(arguments: argparse.Namespace, servers: "list[ScenarioServer]") -> None:
     import asyncio
 
     from antiphon.compliance.client.scenario_server import ScenarioServer
 
-    async with ScenarioServer(arguments.host, arguments.port) as stage:
-        stages.append(stage)
+    async with ScenarioServer(arguments.host, arguments.port) as server:
+        servers.append(server)
         if arguments.program is None:
-            print(f"the plays are at {stage.url}; Ctrl-C ends them and shows the verdict", flush=True)
+            print(f"the plays are at {server.url}; Ctrl-C ends them and shows the verdict", flush=True)
             await asyncio.Event().wait()
         else:
-            await _run(arguments.program, stage.url)
+            await _run(arguments.program, server.url)
 
 
 async def _run(program: str, url: str) -> None:

@@ -21,7 +21,7 @@ class NotACapture(ValueError):
 
 
 def read(data: bytes, form: _Form | None = None) -> RecordedExchange:
-    """The stream in these bytes; without a form it is told by the first line."""
+    """Reads the stream in these bytes; without `form` the first line decides about it."""
     lines = [line for line in data.splitlines() if line.strip()]
     if not lines:
         raise NotACapture("there is nothing in it")

@@ -143,7 +143,7 @@ def select(
     wanted, spoken = tuple(only), frozenset(transports)
     everything = catalog()
     for name in wanted:
-        if not any(_named(name, rule) for rule in everything.values()):
+        if not any(_matches(name, rule) for rule in everything.values()):
             raise UnknownRule(f"no rule, group or beginning of a rule is called {name!r}")
     levels = LEVELS[: LEVELS.index(level) + 1]
     return {
@@ -152,11 +152,11 @@ def select(
         if rule.level in levels
         and spec in rule.specs
         and spoken.intersection(rule.transports)
-        and (not wanted or any(_named(name, rule) for name in wanted))
+        and (not wanted or any(_matches(name, rule) for name in wanted))
     }
 
 
-def _named(name: str, rule: ServerRule) -> bool:
+def _matches(name: str, rule: ServerRule) -> bool:
     return name in (rule.id, rule.group) or (name.endswith((".", "-")) and rule.id.startswith(name))
 
 

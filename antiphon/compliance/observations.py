@@ -146,7 +146,7 @@ class _Notes:
         self.seen: set[str] = set()
         self.spec = spec
         self._exchange = exchange
-        self._asked: frozenset[str] | None = None
+        self._requested_tools: frozenset[str] | None = None
 
     def report(self, rule: str, message: str) -> None:
         self.findings.append(Finding(rule, message, self._exchange))
@@ -160,9 +160,9 @@ class _Notes:
     def admits(self, type_name: str) -> bool:
         if ":" in type_name:
             return True
-        if self._asked is None:
-            self._asked = _asked(self._exchange)
-        return type_name in self._asked
+        if self._requested_tools is None:
+            self._requested_tools = _requested_tools(self._exchange)
+        return type_name in self._requested_tools
 
     def admits_tools(self) -> bool:
         return True
@@ -194,7 +194,7 @@ def _stream(exchange: RecordedExchange, notes: _Notes) -> None:
     auditor = Auditor(
         transport="websocket" if exchange.transport == "websocket" else "sse",
         extensions=True,
-        solicited=_asked(exchange),
+        solicited=_requested_tools(exchange),
     )
     for arrival in exchange.arrivals:
         auditor.feed_sse(arrival.to_sse())
@@ -214,14 +214,14 @@ def _stream(exchange: RecordedExchange, notes: _Notes) -> None:
         _look_at(response, notes)
 
 
-def _asked(exchange: RecordedExchange) -> frozenset[str]:
+def _requested_tools(exchange: RecordedExchange) -> frozenset[str]:
     try:
         return frozenset(solicited(decode_request(exchange.sent).tools))
     except SpecError:
-        return _echoed(exchange)
+        return _echoed_tools(exchange)
 
 
-def _echoed(exchange: RecordedExchange) -> frozenset[str]:
+def _echoed_tools(exchange: RecordedExchange) -> frozenset[str]:
     """What a capture's client had asked for: the response repeats its tools."""
     for event in exchange.events:
         if isinstance(response := event.get("response"), dict):

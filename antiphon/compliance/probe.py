@@ -1,4 +1,6 @@
-"""How a check talks to the server: JSON, server-sent events, WebSocket; every exchange is kept."""
+"""The connection of a check to the server (JSON, server-sent events, WebSocket), which keeps every
+exchange.
+"""
 
 import asyncio
 import json
@@ -34,15 +36,15 @@ class Failed(Exception):
 
 
 class NotOffered(Failed):
-    """The server has nothing of the kind: an official scenario fails, what builds on it is skipped."""
+    """The server has no such feature: an official scenario fails, other checks of the feature are skipped."""
 
 
 class Skipped(Exception):
-    """The rule could not be judged, and why."""
+    """The rule cannot be judged, for this reason."""
 
 
 class TooWeak(Skipped):
-    """The model did not do its part in this try; another try may tell."""
+    """The model did not do what the check needs; another try may show more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class ServerUnderTest:
 
 @dataclass(slots=True)
 class Probe:
-    """What one try of one check works with."""
+    """The means of one try of one check."""
 
     target: ServerUnderTest
     http: httpx.AsyncClient
@@ -119,17 +121,17 @@ class Probe:
         return await self.send("POST", path, json.dumps(body).encode(), **options)
 
     async def ask(self, *, key: str | None = None, **body: Any) -> RecordedExchange:
-        """A request for a response, whatever comes back."""
+        """Requests a response, and accepts any answer."""
         return await self.post("/responses", {"model": self.model, **body}, key=key)
 
     # --- what usually must hold ---------------------------------------------------------------------------
 
     async def create(self, *, key: str | None = None, **body: Any) -> Json:
-        """A response that must come: HTTP 200, JSON, with output."""
+        """Requests a response, which must come with HTTP 200 as JSON."""
         return respond(await self.ask(key=key, **body))
 
     async def stream(self, **body: Any) -> RecordedExchange:
-        """A stream that must come and end."""
+        """Requests a stream, which must come and end."""
         exchange = await self.ask(stream=True, **body)
         require_answer(exchange)
         if not exchange.is_stream:
@@ -138,16 +140,16 @@ class Probe:
             raise Failed("the stream ended without a terminal event that has a response")
         return exchange
 
-    async def refused(self, *, key: str | None = None, **body: Any) -> Json:
-        """The error of a request that must be refused as a mistake of the client."""
+    async def require_refusal(self, *, key: str | None = None, **body: Any) -> Json:
+        """Sends a request that the server must refuse as a mistake of the client, and returns the error."""
         return refusal(await self.ask(key=key, **body))
 
-    async def supported(self, what: str, **body: Any) -> Json:
-        """A response that a server may lack the means for: a refusal skips the check."""
+    async def create_if_supported(self, what: str, **body: Any) -> Json:
+        """Requests a response that a server need not support: a refusal skips the check."""
         exchange = await self.ask(**body)
         require_contact(exchange)
         if exchange.status is not None and 400 <= exchange.status < 500 and exchange.error is not None:
-            raise Skipped(f"capability absent: {what} ({said(exchange)})")
+            raise Skipped(f"capability absent: {what} ({describe_answer(exchange)})")
         return respond(exchange)
 
     @asynccontextmanager
@@ -186,13 +188,13 @@ class ProbeSocket:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: object, _: TracebackType | None
     ) -> None:
-        await self._hear_the_rest()
+        await self._receive_rest()
         await self._connection.close()
 
-    async def _hear_the_rest(self) -> None:
-        """Whatever the server sent after the end of the last turn: it must be nothing.
+    async def _receive_rest(self) -> None:
+        """Receives the messages after the end of the last turn; a correct server has sent none.
 
-        All that it sent so far is here once it has answered a ping.
+        Once the server has answered a ping, all its earlier messages have arrived.
         """
         last = self._probe.exchanges[-1] if self._probe.exchanges else None
         if last is None or last.transport != "websocket" or last.failure is not None:
@@ -206,34 +208,36 @@ class ProbeSocket:
                     last.arrivals.append(_message(last, await self._connection.recv()))
 
     async def turn(self, **body: Any) -> RecordedExchange:
-        """One turn, whatever ends it."""
-        return await self.say(json.dumps({"type": "response.create", "model": self._probe.model, **body}))
+        """Runs one turn, and accepts any end of it."""
+        return await self.send_message(
+            json.dumps({"type": "response.create", "model": self._probe.model, **body})
+        )
 
-    async def say(self, message: str) -> RecordedExchange:
+    async def send_message(self, message: str) -> RecordedExchange:
         exchange = self._begin(message)
         await self._connection.send(message)
-        await self._hear(exchange)
+        await self._receive_turn(exchange)
         return exchange
 
     async def say_all(self, *bodies: Mapping[str, Any]) -> list[RecordedExchange]:
-        """Several turns sent at once, heard one after the other."""
+        """Sends several turns at once, and receives their events one turn after the other."""
         model = self._probe.model
         messages = [json.dumps({"type": "response.create", "model": model, **body}) for body in bodies]
         exchanges = [self._begin(message) for message in messages]
         for message in messages:
             await self._connection.send(message)
         for exchange in exchanges:
-            await self._hear(exchange)
+            await self._receive_turn(exchange)
         return exchanges
 
-    async def completed(self, **body: Any) -> Json:
+    async def complete_turn(self, **body: Any) -> Json:
         exchange = await self.turn(**body)
         response = _terminal(exchange)
-        require_completed(response, said(exchange))
+        require_completed(response, describe_answer(exchange))
         return response
 
     async def wait_for_close(self, seconds: float) -> RecordedExchange:
-        """What the server says by itself until it closes the socket."""
+        """Receives what the server sends by itself until it closes the socket."""
         exchange = self._begin("")
         try:
             async with asyncio.timeout(seconds):
@@ -251,7 +255,7 @@ class ProbeSocket:
         self._probe.exchanges.append(exchange)
         return exchange
 
-    async def _hear(self, exchange: RecordedExchange) -> None:
+    async def _receive_turn(self, exchange: RecordedExchange) -> None:
         try:
             async with asyncio.timeout(self._probe.target.timeout):
                 while not exchange.arrivals or exchange.arrivals[-1].type not in _ENDS:
@@ -301,8 +305,8 @@ def _without_key(headers: Mapping[str, str]) -> dict[str, str]:
 # --- judging one exchange ---------------------------------------------------------------------------------
 
 
-def said(exchange: RecordedExchange) -> str:
-    """What the server answered, in a few words."""
+def describe_answer(exchange: RecordedExchange) -> str:
+    """Describes the answer of the server in a few words."""
     if exchange.failure is not None:
         return exchange.failure
     error = exchange.error
@@ -321,56 +325,58 @@ def require_contact(exchange: RecordedExchange) -> None:
 def require_answer(exchange: RecordedExchange) -> None:
     require_contact(exchange)
     if exchange.transport != "websocket" and exchange.status != 200:
-        raise Failed(f"expected HTTP 200, got {said(exchange)}")
+        raise Failed(f"expected HTTP 200, got {describe_answer(exchange)}")
 
 
 def respond(exchange: RecordedExchange) -> Json:
-    """The response of an answer that is one and has not failed."""
+    """Returns the response of an answer; raises `Failed` if there is none or if it has failed."""
     require_answer(exchange)
     response = exchange.response
     if response is None:
         raise Failed("the answer is no response object")
     if response.get("status") == "failed":
-        raise Failed(f"the response failed: {said_error(response.get('error'))}")
+        raise Failed(f"the response failed: {describe_error(response.get('error'))}")
     return response
 
 
-def judged(exchange: RecordedExchange, what: str) -> Json | None:
-    """The response, or None where the server says that the model has failed.
+def response_unless_model_failed(exchange: RecordedExchange, what: str) -> Json | None:
+    """Returns the response, or None where the server says that the model has failed.
 
-    A server that lacks the means, or that has failed itself, has shown nothing of how it holds a model.
+    Raises `Skipped` for a server that lacks the means, and `TooWeak` for one that has failed itself.
     """
     require_contact(exchange)
     response, error = exchange.response, exchange.error
     if response is not None and response.get("status") != "failed":
         return response
     if error is None:
-        raise Failed(f"expected a response, got {said(exchange)}")
+        raise Failed(f"expected a response, got {describe_answer(exchange)}")
     if exchange.status is not None and 400 <= exchange.status < 500:
-        raise Skipped(f"capability absent: {what} ({said(exchange)})")
+        raise Skipped(f"capability absent: {what} ({describe_answer(exchange)})")
     if error.get("type") not in (None, "model_error"):
-        raise TooWeak(f"there was no answer to judge: {said(exchange)}")
+        raise TooWeak(f"there was no answer to judge: {describe_answer(exchange)}")
     return None
 
 
-def require_completed(response: Json, told: str = "") -> None:
-    """For an answer to which no limit was set; `told` is what the server said, if that tells more."""
+def require_completed(response: Json, description: str = "") -> None:
+    """Raises an error if a response without a limit did not complete; `description` is the server's
+    answer.
+    """
     status, details = response.get("status"), response.get("incomplete_details") or {}
     if status == "incomplete" and details.get("reason") == "max_output_tokens":
         raise TooWeak("the model talked until its own limit")
     if status != "completed":
-        raise Failed(f"the response is {status!r}{told and f': {told}'}")
+        raise Failed(f"the response is {status!r}{description and f': {description}'}")
 
 
 def _terminal(exchange: RecordedExchange) -> Json:
     require_contact(exchange)
     response = exchange.response
     if response is None:
-        raise Failed(f"the turn ended without a response: {said(exchange)}")
+        raise Failed(f"the turn ended without a response: {describe_answer(exchange)}")
     return response
 
 
-def said_error(error: object) -> str:
+def describe_error(error: object) -> str:
     return str(error.get("message") or error.get("code")) if isinstance(error, dict) else "no error was given"
 
 
@@ -386,16 +392,16 @@ def refusal(exchange: RecordedExchange) -> Json:
     if 200 <= status < 300:
         raise Failed("the request was carried out, it must be refused")
     if not 400 <= status < 500:
-        raise Failed(f"a mistake of the client was answered with {said(exchange)}")
+        raise Failed(f"a mistake of the client was answered with {describe_answer(exchange)}")
     error = exchange.error
     if error is None:
-        raise Failed(f"HTTP {status} came without an error object: {said(exchange)}")
+        raise Failed(f"HTTP {status} came without an error object: {describe_answer(exchange)}")
     return error
 
 
 def require_offered(exchange: RecordedExchange, what: str) -> None:
     if exchange.status in _ABSENT:
-        raise NotOffered(f"there is no {what}: {said(exchange)}")
+        raise NotOffered(f"there is no {what}: {describe_answer(exchange)}")
 
 
 def expect(holds: object, otherwise: str) -> None:

@@ -26,7 +26,7 @@ from antiphon.compliance.probe import (
     ServerUnderTest,
     Skipped,
     TooWeak,
-    said,
+    describe_answer,
 )
 from antiphon.compliance.results import Report, RuleResult
 from antiphon.spec.errors import UNSUPPORTED_CONTENT, UNSUPPORTED_OPERATION, UNSUPPORTED_PARAMETER
@@ -38,7 +38,7 @@ _KEPT: Final = 20
 _MALFORMED: Final = (KeyError, IndexError, TypeError, AttributeError, ValueError)
 
 Watcher = Callable[[Check, RuleResult | None], None]
-"""Is told of a check when it begins, with None, and when it has ended."""
+"""Called with a check when it begins, with None, and with its result when it has ended."""
 
 
 class CouldNotRun(Exception):
@@ -47,7 +47,7 @@ class CouldNotRun(Exception):
 
 @dataclass(slots=True)
 class _Observed:
-    """What was seen of the observed rules so far."""
+    """The findings about the observed rules so far."""
 
     findings: dict[str, list[Finding]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
@@ -89,7 +89,7 @@ async def run(
     """Judges the server by these rules. `keep` is given every exchange with the rule it was made for."""
     begun = time.monotonic()
     started = datetime.now(UTC).isoformat(timespec="seconds")
-    chosen = _checks(rules, target)
+    chosen = _select_checks(rules, target)
     observed = _Observed()
     results: dict[str, RuleResult] = {}
     limit = asyncio.Semaphore(concurrency)
@@ -98,7 +98,7 @@ async def run(
         verify=target.url.startswith("https:"),  # loading certificates takes a while
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=concurrency),
     ) as http:
-        server = await _contact(target, http)
+        server = await _read_server_name(target, http)
 
         async def one(check: Check) -> None:
             async with limit:
@@ -138,8 +138,8 @@ def _client(**options: Any) -> httpx.AsyncClient:
     return httpx.AsyncClient(trust_env=False, headers=UNPACKED, event_hooks=hooks, **options)
 
 
-def _checks(rules: Mapping[str, ServerRule], target: ServerUnderTest) -> list[Check]:
-    """The checks of these rules; where only observed rules are asked for, those that drive them."""
+def _select_checks(rules: Mapping[str, ServerRule], target: ServerUnderTest) -> list[Check]:
+    """Returns the checks of these rules; for observed rules, also the checks whose exchanges show them."""
     chosen = [CHECKS[name] for name in rules if name in CHECKS]
     observed = [rule for rule in rules.values() if rule.id in OBSERVED]
     if observed:
@@ -156,8 +156,8 @@ def _checks(rules: Mapping[str, ServerRule], target: ServerUnderTest) -> list[Ch
     return chosen
 
 
-async def _contact(target: ServerUnderTest, http: httpx.AsyncClient) -> str:
-    """What the server calls itself; raises when nobody answers at all."""
+async def _read_server_name(target: ServerUnderTest, http: httpx.AsyncClient) -> str:
+    """Returns the name that the server gives itself; raises `CouldNotRun` if no server answers."""
     try:
         answer = await http.get(f"{target.url}/models", headers=target.headers(), timeout=target.timeout)
     except httpx.HTTPError as error:
@@ -167,7 +167,7 @@ async def _contact(target: ServerUnderTest, http: httpx.AsyncClient) -> str:
 
 
 async def with_version(target: ServerUnderTest) -> ServerUnderTest:
-    """The target, with the `/v1` that its address was given without, if that is where the server is."""
+    """Adds the missing `/v1` to the address of the target, if the server is there."""
     if urlsplit(target.url).path:
         return target
     versioned = replace(target, url=f"{target.url}/v1")
@@ -204,7 +204,7 @@ async def _try(
     result = RuleResult(check.rule, "skip")
     for number in range(1, check.tries + 1):
         probe = Probe(target, http, number)
-        result = _unless_declined(await _once(check, probe))
+        result = _skip_if_declined(await _try_once(check, probe))
         result.tries = number
         made += probe.exchanges
         is_open = check.tempts and result.outcome == "pass"
@@ -219,14 +219,14 @@ async def _try(
 _WEAK: Final = "model too weak: "
 
 
-def _unless_declined(result: RuleResult) -> RuleResult:
-    """A rule that could not be kept because the server says that it lacks what the rule is about."""
-    if result.outcome != "pass" and result.exchanges and (what := declined(result.exchanges[-1])):
+def _skip_if_declined(result: RuleResult) -> RuleResult:
+    """Turns a failure into a skip if the server says that it lacks what the rule is about."""
+    if result.outcome != "pass" and result.exchanges and (what := find_declined(result.exchanges[-1])):
         return RuleResult(result.rule, "skip", f"capability absent: {what}", exchanges=result.exchanges)
     return result
 
 
-async def _once(check: Check, probe: Probe) -> RuleResult:
+async def _try_once(check: Check, probe: Probe) -> RuleResult:
     rule = check.rule
     try:
         await check.run(probe)
@@ -262,8 +262,8 @@ OPERATIONS: Final = ("/responses/compact",)
 _STEP: Final = re.compile(r"(\w+)|\[(\d+)\]")
 
 
-def declined(exchange: RecordedExchange) -> str | None:
-    """What the server says that it cannot do; None if it says anything else."""
+def find_declined(exchange: RecordedExchange) -> str | None:
+    """Returns what the server says that it cannot do; None if it says anything else."""
     error = exchange.error
     refused = exchange.types == ["error"] if exchange.status is None else 400 <= exchange.status < 500
     if error is None or not refused or not error.get("message"):
@@ -272,16 +272,16 @@ def declined(exchange: RecordedExchange) -> str | None:
     what = ""
     if code == UNSUPPORTED_OPERATION and exchange.path in OPERATIONS:
         what = exchange.path
-    elif isinstance(param, str) and (sent := _sent(exchange, param)):
+    elif isinstance(param, str) and (sent := _find_sent(exchange, param)):
         if code == UNSUPPORTED_PARAMETER and param in PARAMETERS:
             what = param
         elif code == UNSUPPORTED_CONTENT and isinstance(sent, dict) and sent.get("type") in PARTS:
             what = str(sent["type"])
-    return f"`{what}` is declined ({said(exchange)})" if what else None
+    return f"`{what}` is declined ({describe_answer(exchange)})" if what else None
 
 
-def _sent(exchange: RecordedExchange, param: str) -> Any:
-    """What the request had at this place, such as `input[0].content[1]`; None if it had nothing there."""
+def _find_sent(exchange: RecordedExchange, param: str) -> Any:
+    """Returns the value of the request at this place, such as `input[0].content[1]`, or None."""
     try:
         found: Any = msgspec.json.decode(exchange.sent)
         for name, number in _STEP.findall(param):

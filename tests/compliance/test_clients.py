@@ -13,8 +13,8 @@ import pytest
 
 from antiphon.cli import main
 from antiphon.compliance.client.scenario_server import ScenarioServer, Seen
-from antiphon.compliance.client.scenarios import PLAYS
-from antiphon.compliance.client.verdicts import RULES, Verdict, verdicts
+from antiphon.compliance.client.scenarios import SCENARIOS
+from antiphon.compliance.client.verdicts import RULES, Verdict, judge_scenarios
 from antiphon.stream.auditor import audit_sse
 from antiphon.stream.sse import Decoder
 
@@ -28,13 +28,13 @@ def failures(told: list[Verdict]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for verdict in told:
         if verdict.outcome == "fail":
-            found.setdefault(verdict.rule.id, set()).add(verdict.play)
+            found.setdefault(verdict.rule.id, set()).add(verdict.scenario)
     return found
 
 
-@pytest.mark.parametrize("name", sorted(set(PLAYS) - ODD))
+@pytest.mark.parametrize("name", sorted(set(SCENARIOS) - ODD))
 def test_what_is_played_keeps_the_rules(name: str) -> None:
-    _, pieces = PLAYS[name].compose(REQUEST)
+    _, pieces = SCENARIOS[name].compose(REQUEST)
     assert all(pieces)
     assert audit_sse(b"".join(pieces), extensions=True) == []
 
@@ -162,7 +162,7 @@ async def _by_pieces(answer: httpx.Response) -> AsyncIterator[Json]:
 
 
 PROVED_BY = {
-    "client.headers": set(PLAYS),
+    "client.headers": set(SCENARIOS),
     "client.items": {"refusal"},
     "client.states": {"incomplete"},
     "client.sse": {"one-byte-at-a-time", "split-lines"},
@@ -181,15 +181,15 @@ PROVED_BY = {
 async def perform(fault: str) -> dict[str, Seen]:
     async with ScenarioServer(held=0.3) as stage, httpx.AsyncClient(trust_env=False, timeout=60) as http:
         client = Clumsy(fault, stage.url, http)
-        await asyncio.gather(*(client.take_part(play) for play in PLAYS))
+        await asyncio.gather(*(client.take_part(play) for play in SCENARIOS))
         return stage.seen
 
 
 async def test_the_same_client_without_a_fault_comes_through() -> None:
-    assert failures(verdicts(await perform(""))) == {}
+    assert failures(judge_scenarios(await perform(""))) == {}
 
 
 @pytest.mark.parametrize("rule", RULES)
 async def test_a_clumsy_client_fails_this_rule(rule: str) -> None:
-    found = failures(verdicts(await perform(rule)))
+    found = failures(judge_scenarios(await perform(rule)))
     assert PROVED_BY[rule] <= found[rule]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from antiphon.compliance.http_exchange import Arrival, RecordedExchange
-from antiphon.compliance.runner import declined
+from antiphon.compliance.runner import find_declined
 
 PICTURE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
 ASKED: dict[str, Any] = {
@@ -43,7 +43,7 @@ def exchange(
     ],
 )
 def test_a_code_at_a_place_that_was_sent_is_one(code: str, param: object, path: str, what: str) -> None:
-    assert declined(exchange(code, param, path=path)) == f"`{what}` is declined (HTTP 400: no)"
+    assert find_declined(exchange(code, param, path=path)) == f"`{what}` is declined (HTTP 400: no)"
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_a_code_at_a_place_that_was_sent_is_one(code: str, param: object, path: 
     ],
 )
 def test_nothing_else_is(other: RecordedExchange) -> None:
-    assert declined(other) is None
+    assert find_declined(other) is None
 
 
 def test_over_a_websocket_it_is_one_error_alone() -> None:
     error = {"type": "error", "status": 400, "error": exchange("unsupported_parameter", "tools").error}
     turn = RecordedExchange("websocket", "WEBSOCKET", "/responses", json.dumps(ASKED).encode())
     turn.arrivals.append(Arrival(0, json.dumps(error)))
-    assert declined(turn) == "`tools` is declined (a message: no)"
+    assert find_declined(turn) == "`tools` is declined (a message: no)"
     turn.arrivals.insert(0, Arrival(0, '{"type": "response.created"}'))
-    assert declined(turn) is None
+    assert find_declined(turn) is None

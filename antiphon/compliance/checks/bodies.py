@@ -4,7 +4,16 @@ import asyncio
 
 from antiphon.compliance.catalog import check
 from antiphon.compliance.checks.inputs import ENOUGH, user
-from antiphon.compliance.probe import Failed, Probe, Skipped, expect, refusal, require_contact, respond, said
+from antiphon.compliance.probe import (
+    Failed,
+    Probe,
+    Skipped,
+    describe_answer,
+    expect,
+    refusal,
+    require_contact,
+    respond,
+)
 
 _ERRORS = "Errors"
 
@@ -81,7 +90,7 @@ async def nulls(probe: Probe) -> None:
     "Schema of ErrorPayload",
 )
 async def names_param(probe: Probe) -> None:
-    error = await probe.refused(input="Hello", temperature="hot")
+    error = await probe.require_refusal(input="Hello", temperature="hot")
     expect("temperature" in str(error.get("param")), f"param is {error.get('param')!r}, not temperature")
 
 
@@ -101,27 +110,27 @@ async def in_stream(probe: Probe) -> None:
 async def unknown_path(probe: Probe) -> None:
     exchange = await probe.send("GET", "/no-such-path-here", content_type=None)
     require_contact(exchange)
-    expect(exchange.status == 404, f"expected HTTP 404, got {said(exchange)}")
+    expect(exchange.status == 404, f"expected HTTP 404, got {describe_answer(exchange)}")
 
 
 @check("path.method", "SHOULD", "A method that the path does not have is 404 or 405.", "RFC 9110")
 async def method(probe: Probe) -> None:
     exchange = await probe.send("PUT", "/responses", b"{}")
     require_contact(exchange)
-    expect(exchange.status in (404, 405), f"expected HTTP 405, got {said(exchange)}")
+    expect(exchange.status in (404, 405), f"expected HTTP 405, got {describe_answer(exchange)}")
 
 
 @check("key.required", "MUST", "Without a key a protected server refuses.", "HTTP Requests")
 async def key_required(probe: Probe) -> None:
-    await _unauthorized(probe, None)
+    await _expect_unauthorized(probe, None)
 
 
 @check("key.wrong", "MUST", "With a wrong key a protected server refuses.", "HTTP Requests")
 async def key_wrong(probe: Probe) -> None:
-    await _unauthorized(probe, "no-such-key-0123456789")
+    await _expect_unauthorized(probe, "no-such-key-0123456789")
 
 
-async def _unauthorized(probe: Probe, key: str | None) -> None:
+async def _expect_unauthorized(probe: Probe, key: str | None) -> None:
     if probe.target.api_key is None:
         raise Skipped("no --api-key was given, so the server is taken as open")
     exchange = await probe.post(
@@ -130,7 +139,7 @@ async def _unauthorized(probe: Probe, key: str | None) -> None:
     require_contact(exchange)
     if exchange.status == 200:
         raise Failed("the request was carried out")
-    expect(400 <= (exchange.status or 0) < 500, f"expected HTTP 401, got {said(exchange)}")
+    expect(400 <= (exchange.status or 0) < 500, f"expected HTTP 401, got {describe_answer(exchange)}")
 
 
 @check(

@@ -16,12 +16,21 @@ from antiphon.compliance.checks.inputs import (
     user,
 )
 from antiphon.compliance.http_exchange import answers
-from antiphon.compliance.probe import Failed, Probe, Skipped, TooWeak, expect, require_contact, respond, said
+from antiphon.compliance.probe import (
+    Failed,
+    Probe,
+    Skipped,
+    TooWeak,
+    describe_answer,
+    expect,
+    require_contact,
+    respond,
+)
 
 _INPUT = "Schema of ItemParam"
 
 
-async def _taken(probe: Probe, *items: Any, **more: Any) -> None:
+async def _send_items(probe: Probe, *items: Any, **more: Any) -> None:
     await probe.create(input=list(items), max_output_tokens=ENOUGH, **more)
 
 
@@ -33,17 +42,17 @@ async def string(probe: Probe) -> None:
 
 @check("content.parts", "MUST", "The content of a message may be a list of `input_text` parts.", _INPUT)
 async def parts(probe: Probe) -> None:
-    await _taken(probe, user([text("Say "), text("hello.")]))
+    await _send_items(probe, user([text("Say "), text("hello.")]))
 
 
 @check("content.no_type", "SHOULD", "An item with a `role` and no `type` is a message.", "allowed_tools")
 async def no_type(probe: Probe) -> None:
-    await _taken(probe, {"role": "user", "content": "Say hello."})
+    await _send_items(probe, {"role": "user", "content": "Say hello."})
 
 
 @check("content.roles", "MUST", "Messages may be of the roles user, assistant, system and developer.", _INPUT)
 async def roles(probe: Probe) -> None:
-    await _taken(
+    await _send_items(
         probe,
         message("system", "Be brief."),
         message("developer", "Be kind."),
@@ -62,8 +71,13 @@ async def roles(probe: Probe) -> None:
 async def assistant_parts(probe: Probe) -> None:
     said_before = {"type": "output_text", "text": "Hello!", "annotations": []}
     refused = {"type": "refusal", "refusal": "I would rather not."}
-    await _taken(
-        probe, user("Hello."), assistant([said_before]), user("Sing."), assistant([refused]), user("Bye.")
+    await _send_items(
+        probe,
+        user("Hello."),
+        assistant([said_before]),
+        user("Sing."),
+        assistant([refused]),
+        user("Bye."),
     )
 
 
@@ -71,12 +85,12 @@ async def assistant_parts(probe: Probe) -> None:
 async def own_output(probe: Probe) -> None:
     first = await probe.create(input="Say hello.", max_output_tokens=ENOUGH)
     items = [item for item in first["output"] if isinstance(item, dict)]
-    await _taken(probe, user("Say hello."), *items, user("Say goodbye."))
+    await _send_items(probe, user("Say hello."), *items, user("Say goodbye."))
 
 
 @check("content.calls", "MUST", "Calls and their outputs may be sent as history.", _INPUT)
 async def calls(probe: Probe) -> None:
-    await _taken(
+    await _send_items(
         probe,
         user("What is the weather in Paris?"),
         call("call_1"),
@@ -90,19 +104,23 @@ async def calls(probe: Probe) -> None:
 @check("content.output_parts", "MUST", "The output of a call may be a list of parts.", _INPUT)
 async def output_parts(probe: Probe) -> None:
     told = [text("Sunny, "), text("21 degrees.")]
-    await _taken(probe, user("Weather in Paris?"), call("call_1"), output("call_1", told), tools=[WEATHER])
+    await _send_items(
+        probe, user("Weather in Paris?"), call("call_1"), output("call_1", told), tools=[WEATHER]
+    )
 
 
 @check("content.reasoning", "MUST", "Reasoning items may be sent as history.", _INPUT)
 async def reasoning(probe: Probe) -> None:
     thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "They greeted me."}]}
-    await _taken(probe, user("Hello."), thought, assistant("Hello!"), user("Say goodbye."))
+    await _send_items(probe, user("Hello."), thought, assistant("Hello!"), user("Say goodbye."))
 
 
 @check("content.image", "MUST", "An `input_image` with a data URL is taken, where the model sees.", _INPUT)
 async def image(probe: Probe) -> None:
     picture = {"type": "input_image", "image_url": red_square(), "detail": "low"}
-    await probe.supported("images", input=[user([text("Which colour?"), picture])], max_output_tokens=ENOUGH)
+    await probe.create_if_supported(
+        "images", input=[user([text("Which colour?"), picture])], max_output_tokens=ENOUGH
+    )
 
 
 @check("content.broken_image", "MAY", "A picture that is none is an error of the client.", _INPUT)
@@ -112,13 +130,15 @@ async def broken_image(probe: Probe) -> None:
     require_contact(exchange)
     if exchange.status == 200:
         raise Failed("the request was carried out, as if there were a picture")
-    expect(400 <= (exchange.status or 0) < 500, f"a broken picture was answered with {said(exchange)}")
+    expect(
+        400 <= (exchange.status or 0) < 500, f"a broken picture was answered with {describe_answer(exchange)}"
+    )
 
 
 @check("content.file", "MUST", "An `input_file` with data is taken, where the model reads files.", _INPUT)
 async def file(probe: Probe) -> None:
     parts_ = [text("What does the file say?"), text_file("The password is heron.")]
-    await probe.supported("files", input=[user(parts_)], max_output_tokens=ENOUGH)
+    await probe.create_if_supported("files", input=[user(parts_)], max_output_tokens=ENOUGH)
 
 
 @check("content.file_read", "SHOULD", "The model is given what the file says.", _INPUT, model=True)
@@ -128,7 +148,7 @@ async def file_read(probe: Probe) -> None:
     inline = await probe.create(input=[user([text(question), text(note)])], max_output_tokens=ENOUGH)
     if not answers(inline, "heron"):
         raise TooWeak("the model cannot tell it from plain text either")
-    response = await probe.supported("files", input=[user([text(question), text_file(note)])])
+    response = await probe.create_if_supported("files", input=[user([text(question), text_file(note)])])
     expect(answers(response, "heron"), "the answer does not know what the file says")
 
 
@@ -138,7 +158,7 @@ async def reference(probe: Probe) -> None:
     known = {"type": "item_reference", "id": first["output"][0]["id"]}
     exchange = await probe.ask(input=[user("Hello."), known, user("Say goodbye.")], max_output_tokens=ENOUGH)
     if exchange.status in (400, 404, 422) and exchange.error is not None:
-        raise Skipped(f"capability absent: references to items ({said(exchange)})")
+        raise Skipped(f"capability absent: references to items ({describe_answer(exchange)})")
     respond(exchange)
 
 
@@ -146,7 +166,9 @@ async def reference(probe: Probe) -> None:
     "content.unknown_reference", "SHOULD", "A reference to an item that does not exist is refused.", _INPUT
 )
 async def unknown_reference(probe: Probe) -> None:
-    await probe.refused(input=[{"type": "item_reference", "id": "msg_that_never_was"}, user("Hello.")])
+    await probe.require_refusal(
+        input=[{"type": "item_reference", "id": "msg_that_never_was"}, user("Hello.")]
+    )
 
 
 @check(
@@ -186,7 +208,7 @@ async def _taken_or_refused(probe: Probe, *items: Any) -> None:
     if exchange.status == 200:
         respond(exchange)
     else:
-        expect(400 <= (exchange.status or 0) < 500, f"it was answered with {said(exchange)}")
+        expect(400 <= (exchange.status or 0) < 500, f"it was answered with {describe_answer(exchange)}")
 
 
 @check(
@@ -196,7 +218,7 @@ async def _taken_or_refused(probe: Probe, *items: Any) -> None:
     "Schema of FunctionCallOutputItemParam",
 )
 async def orphan_output(probe: Probe) -> None:
-    await probe.refused(input=[user("Hello."), output("call_of_nobody")], tools=[WEATHER])
+    await probe.require_refusal(input=[user("Hello."), output("call_of_nobody")], tools=[WEATHER])
 
 
 @check("content.unicode", "MUST", "Text of every script comes through unharmed.", "RFC 8259")

@@ -32,7 +32,7 @@ _ECHOES: Final[dict[str, Any]] = {
 def _repeats(name: str, value: Any) -> Callable[[Probe], Coroutine[Any, Any, None]]:
     async def run(probe: Probe) -> None:
         body = {"max_output_tokens": ENOUGH, name: value}
-        response = await probe.supported(f"`{name}`", input="Say hello.", **body)
+        response = await probe.create_if_supported(f"`{name}`", input="Say hello.", **body)
         expect(
             _holds(response.get(name), value),
             f"{name} was {value!r}, the response says {response.get(name)!r}",
@@ -91,7 +91,7 @@ async def text_format(probe: Probe) -> None:
     shape = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": True}
     wanted = {"type": "json_schema", "name": "shape", "schema": shape, "strict": False}
     asked: Json = {"input": "Say {}.", "text": {"format": wanted}, "max_output_tokens": ENOUGH}
-    response = await probe.supported("`json_schema`", **asked)
+    response = await probe.create_if_supported("`json_schema`", **asked)
     found = (response.get("text") or {}).get("format") or {}
     expect(found.get("type") == "json_schema", f"the format is {found.get('type')!r}")
     expect(found.get("name") == "shape", f"the name is {found.get('name')!r}")
@@ -105,7 +105,7 @@ async def text_format(probe: Probe) -> None:
     "sse",
     drives=True,
 )
-async def streamed(probe: Probe) -> None:
+async def echo_in_stream(probe: Probe) -> None:
     sent = {"instructions": "Answer briefly.", "metadata": {"topic": "echo"}, "temperature": 0.5}
     exchange = await probe.stream(input="Say hello.", max_output_tokens=ENOUGH, **sent)
     for event in exchange.events:

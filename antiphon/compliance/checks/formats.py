@@ -6,7 +6,7 @@ from typing import Final
 from antiphon.compliance.catalog import check
 from antiphon.compliance.checks.inputs import ENOUGH, ROOM
 from antiphon.compliance.http_exchange import Json, RecordedExchange, text_of
-from antiphon.compliance.probe import Failed, Probe, expect, judged
+from antiphon.compliance.probe import Failed, Probe, expect, response_unless_model_failed
 
 _TEXT: Final = "Schema of TextParam"
 _SCHEMA: Final[Json] = {
@@ -52,7 +52,7 @@ async def strict(probe: Probe) -> None:
 
 
 @check("format.streamed", "MUST", "The same holds for a stream.", _TEXT, "sse", model=True)
-async def streamed(probe: Probe) -> None:
+async def strict_in_stream(probe: Probe) -> None:
     exchange = await probe.ask(
         input="It is 21 degrees in Paris. Give the city and the degrees as JSON.",
         text=_format(),
@@ -63,14 +63,14 @@ async def streamed(probe: Probe) -> None:
 
 
 def _fits_or_failed(exchange: RecordedExchange) -> None:
-    response = judged(exchange, "`json_schema`")
+    response = response_unless_model_failed(exchange, "`json_schema`")
     if response is not None and response.get("status") == "completed" and (wrong := _fits(text_of(response))):
         raise Failed(f"the response is completed, but {wrong}")
 
 
 @check("format.bad_schema", "SHOULD", "A schema that is none is refused.", _TEXT)
 async def bad_schema(probe: Probe) -> None:
-    await probe.refused(input="Hello", text=_format({"type": "nonsense", "required": 7}))
+    await probe.require_refusal(input="Hello", text=_format({"type": "nonsense", "required": 7}))
 
 
 @check(
@@ -83,7 +83,7 @@ async def no_name(probe: Probe) -> None:
     shape = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": True}
     wanted = {"type": "json_schema", "name": "shape", "schema": shape}
     asked: Json = {"input": "Say {}.", "text": {"format": wanted}, "max_output_tokens": ENOUGH}
-    await probe.supported("`json_schema`", **asked)
+    await probe.create_if_supported("`json_schema`", **asked)
     del wanted["name"]
     response = await probe.create(**asked)
     found = ((response.get("text") or {}).get("format") or {}).get("name")

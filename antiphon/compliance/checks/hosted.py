@@ -7,7 +7,15 @@ from typing import Any, Final
 from antiphon.compliance.catalog import check
 from antiphon.compliance.checks.inputs import ROOM, user
 from antiphon.compliance.http_exchange import Json, RecordedExchange, calls_of
-from antiphon.compliance.probe import Failed, Probe, Skipped, TooWeak, expect, require_contact, said
+from antiphon.compliance.probe import (
+    Failed,
+    Probe,
+    Skipped,
+    TooWeak,
+    describe_answer,
+    expect,
+    require_contact,
+)
 
 _SOURCE: Final = "The Agentic loop"
 _ASKS: Final = "Run Python code that prints 1234 * 5678, and tell me what it printed."
@@ -31,11 +39,11 @@ def _alive(exchange: RecordedExchange, tool: str) -> Json:
     require_contact(exchange)
     response = exchange.response
     if exchange.status is not None and 400 <= exchange.status < 500 and exchange.error is not None:
-        raise Skipped(f"capability absent: `{tool}` ({said(exchange)})")
+        raise Skipped(f"capability absent: `{tool}` ({describe_answer(exchange)})")
     if exchange.error is not None and exchange.error.get("type") == "model_error":
-        raise TooWeak(f"the model did not use the tool, and the server said so: {said(exchange)}")
+        raise TooWeak(f"the model did not use the tool, and the server said so: {describe_answer(exchange)}")
     if response is None or response.get("status") not in ("completed", "incomplete"):
-        raise Failed(f"a request with `{tool}` came to no good end: {said(exchange)}")
+        raise Failed(f"a request with `{tool}` came to no good end: {describe_answer(exchange)}")
     if calls_of(response):
         raise Failed(f"the client got a call of a function that it never declared, in place of `{tool}`")
     return response

@@ -12,11 +12,11 @@ _SCHEMA: Final = "Schema of CreateResponseBody"
 _TEXT_LIMIT: Final = 10_485_760
 
 
-def _named(name: str) -> Json:
+def _function_named(name: str) -> Json:
     return {**WEATHER, "name": name}
 
 
-def _allowed(count: int) -> Json:
+def _allowed_tools(count: int) -> Json:
     return {"type": "allowed_tools", "tools": [{"type": "function", "name": "get_weather"}] * count}
 
 
@@ -120,22 +120,22 @@ _WRONG: Final[dict[str, tuple[Level, str, Callable[[], Json]]]] = {
     "limit.tool_name": (
         "SHOULD",
         "The name of a function has 1 to 64 letters, digits, `_` and `-`.",
-        lambda: {"tools": [_named("get weather!")]},
+        lambda: {"tools": [_function_named("get weather!")]},
     ),
     "limit.tool_name_length": (
         "SHOULD",
         "The name of a function has at most 64 characters.",
-        lambda: {"tools": [_named("f" * 65)]},
+        lambda: {"tools": [_function_named("f" * 65)]},
     ),
     "limit.allowed_tools_none": (
         "SHOULD",
         "`allowed_tools` names at least one tool.",
-        lambda: {"tools": [WEATHER], "tool_choice": _allowed(0)},
+        lambda: {"tools": [WEATHER], "tool_choice": _allowed_tools(0)},
     ),
     "limit.allowed_tools_many": (
         "SHOULD",
         "`allowed_tools` names at most 128 tools.",
-        lambda: {"tools": [WEATHER], "tool_choice": _allowed(129)},
+        lambda: {"tools": [WEATHER], "tool_choice": _allowed_tools(129)},
     ),
     "limit.call_id": (
         "SHOULD",
@@ -170,7 +170,7 @@ _RIGHT: Final[dict[str, tuple[str, Callable[[], Json]]]] = {
     ),
     "limit.tool_name_ok": (
         "The name of a function may have 64 characters, `_` and `-` among them.",
-        lambda: {"tools": [_named("get_weather-" + "x" * 52)], "tool_choice": "none"},
+        lambda: {"tools": [_function_named("get_weather-" + "x" * 52)], "tool_choice": "none"},
     ),
     "limit.call_id_ok": (
         "A `call_id` may have 64 characters.",
@@ -181,7 +181,7 @@ _RIGHT: Final[dict[str, tuple[str, Callable[[], Json]]]] = {
 
 def _refuses(make: Callable[[], Json]) -> Callable[[Probe], Any]:
     async def run(probe: Probe) -> None:
-        error = await probe.refused(**{"input": "Say hello.", "max_output_tokens": ENOUGH, **make()})
+        error = await probe.require_refusal(**{"input": "Say hello.", "max_output_tokens": ENOUGH, **make()})
         expect(error.get("message"), "the refusal says nothing")
 
     return run

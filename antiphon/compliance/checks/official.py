@@ -23,7 +23,7 @@ from antiphon.stream.json_shapes import RESOURCES
 
 
 async def basic_response(probe: Probe) -> None:
-    _completed(await probe.create(input=[user("Say hello in exactly 3 words.")]))
+    _expect_output(await probe.create(input=[user("Say hello in exactly 3 words.")]))
 
 
 async def assistant_phase(probe: Probe) -> None:
@@ -33,7 +33,7 @@ async def assistant_phase(probe: Probe) -> None:
         assistant("The answer is four.", phase="final_answer"),
         user("Thank you. Say goodbye."),
     ]
-    _completed(await probe.create(input=history))
+    _expect_output(await probe.create(input=history))
 
 
 async def response_output_phase_schema(probe: Probe) -> None:
@@ -84,25 +84,27 @@ def _objections(payload: Json) -> list[str]:
 
 async def streaming_response(probe: Probe) -> None:
     exchange = await probe.stream(input=[user("Count from 1 to 5.")])
-    _completed(exchange.response or {})
+    _expect_output(exchange.response or {})
 
 
 async def websocket_response(probe: Probe) -> None:
     async with probe.socket() as socket:
-        await socket.completed(input=[user("Count from 1 to 3.")])
+        await socket.complete_turn(input=[user("Count from 1 to 3.")])
 
 
 async def websocket_sequential_responses(probe: Probe) -> None:
     async with probe.socket() as socket:
-        first = await socket.completed(store=False, input="Reply with exactly: first")
-        second = await socket.completed(store=False, input="Reply with exactly: second")
+        first = await socket.complete_turn(store=False, input="Reply with exactly: first")
+        second = await socket.complete_turn(store=False, input="Reply with exactly: second")
         expect(first["id"] != second["id"], "two turns have the same response id")
 
 
 async def websocket_continuation(probe: Probe) -> None:
     async with probe.socket() as socket:
-        first = await socket.completed(store=False, input="Remember the code word: cobalt. Reply with OK.")
-        second = await socket.completed(
+        first = await socket.complete_turn(
+            store=False, input="Remember the code word: cobalt. Reply with OK."
+        )
+        second = await socket.complete_turn(
             store=False,
             previous_response_id=first["id"],
             input="What is the code word? Reply with only that.",
@@ -112,11 +114,13 @@ async def websocket_continuation(probe: Probe) -> None:
 
 async def websocket_reconnect_store_false_recovery(probe: Probe) -> None:
     async with probe.socket() as socket:
-        first = await socket.completed(store=False, input="Remember the code word: copper. Reply with OK.")
+        first = await socket.complete_turn(
+            store=False, input="Remember the code word: copper. Reply with OK."
+        )
     async with probe.socket() as socket:
         lost = await socket.turn(store=False, previous_response_id=first["id"], input="Go on after all.")
         _not_found(refusal(lost))
-        await socket.completed(store=False, input=[user("Start anew and reply with exactly: recovered")])
+        await socket.complete_turn(store=False, input=[user("Start anew and reply with exactly: recovered")])
 
 
 async def websocket_previous_response_not_found(probe: Probe) -> None:
@@ -129,7 +133,7 @@ async def websocket_previous_response_not_found(probe: Probe) -> None:
 
 async def websocket_failed_continuation_evicts_cache(probe: Probe) -> None:
     async with probe.socket() as socket:
-        first = await socket.completed(store=False, input="Remember the code word: ember. Reply with OK.")
+        first = await socket.complete_turn(store=False, input="Remember the code word: ember. Reply with OK.")
         orphan = {"type": "function_call_output", "call_id": "call_of_nobody", "output": "no call"}
         refusal(await socket.turn(store=False, previous_response_id=first["id"], input=[orphan]))
         retried = await socket.turn(
@@ -141,7 +145,7 @@ async def websocket_failed_continuation_evicts_cache(probe: Probe) -> None:
 async def websocket_compact_new_chain(probe: Probe) -> None:
     compacted = await compact(probe, input=[user("The code word is amber."), assistant("Understood.")])
     async with probe.socket() as socket:
-        response = await socket.completed(
+        response = await socket.complete_turn(
             store=False, input=[*compacted["output"], user("Reply with exactly: continued")]
         )
         expect(response["previous_response_id"] is None, "a new chain has no previous response")
@@ -149,7 +153,7 @@ async def websocket_compact_new_chain(probe: Probe) -> None:
 
 async def system_prompt(probe: Probe) -> None:
     prompt = message("system", "You are a pirate. Always talk like one.")
-    _completed(await probe.create(input=[prompt, user("Say hello.")]))
+    _expect_output(await probe.create(input=[prompt, user("Say hello.")]))
 
 
 async def tool_calling(probe: Probe) -> None:
@@ -174,12 +178,12 @@ async def image_input(probe: Probe) -> None:
         text("What do you see in this image? Answer in one sentence."),
         {"type": "input_image", "image_url": red_square()},
     ]
-    _completed(await probe.supported("images as input", input=[user(parts)]))
+    _expect_output(await probe.create_if_supported("images as input", input=[user(parts)]))
 
 
 async def multi_turn(probe: Probe) -> None:
     history = [user("My name is Alice."), assistant("Hello Alice! How can I help?"), user("What is my name?")]
-    _completed(await probe.create(input=history))
+    _expect_output(await probe.create(input=history))
 
 
 async def compact_response(probe: Probe) -> None:
@@ -211,7 +215,7 @@ async def compact(probe: Probe, **body: object) -> Json:
     return resource
 
 
-def _completed(response: Json) -> None:
+def _expect_output(response: Json) -> None:
     require_completed(response)
     expect(response.get("output"), "the response has no output")
 

@@ -16,10 +16,10 @@ from antiphon.compliance.probe import (
     Probe,
     Skipped,
     TooWeak,
+    describe_answer,
     expect,
     refusal,
     respond,
-    said,
 )
 
 _PREVIOUS = "previous_response_id"
@@ -32,7 +32,7 @@ def _tokens(response: Json) -> int | None:
     return count if isinstance(count, int) else None
 
 
-async def _stored(probe: Probe, **body: Any) -> Json:
+async def _create_stored(probe: Probe, **body: Any) -> Json:
     """A stored response, or a skip where the server keeps none."""
     exchange = await probe.ask(store=True, **body)
     response = respond(exchange)
@@ -41,15 +41,15 @@ async def _stored(probe: Probe, **body: Any) -> Json:
     return response
 
 
-async def _continued(probe: Probe, first: Json, words: str) -> Json:
+async def _continue(probe: Probe, first: Json, words: str) -> Json:
     """The next response of a chain; that there are no chains at all is the matter of `state.previous`."""
     exchange = await probe.ask(input=words, previous_response_id=first["id"], max_output_tokens=ENOUGH)
     if exchange.status is not None and 400 <= exchange.status < 500 and exchange.error is not None:
-        raise NotOffered(f"no response can be continued ({said(exchange)})")
+        raise NotOffered(f"no response can be continued ({describe_answer(exchange)})")
     return respond(exchange)
 
 
-async def _carries(probe: Probe, chained: Json, history: list[Json]) -> None:
+async def _expect_history(probe: Probe, chained: Json, history: list[Json]) -> None:
     """`chained` answered the question after `history`, of which it was sent only the last."""
     full = await probe.create(input=history, max_output_tokens=ENOUGH)
     alone = await probe.create(input=history[-1:], max_output_tokens=ENOUGH)
@@ -77,23 +77,23 @@ async def _carries(probe: Probe, chained: Json, history: list[Json]) -> None:
     model=True,
 )
 async def previous(probe: Probe) -> None:
-    first = await _stored(probe, input=_SECRET, max_output_tokens=ENOUGH)
+    first = await _create_stored(probe, input=_SECRET, max_output_tokens=ENOUGH)
     second = await probe.create(input=_QUESTION, previous_response_id=first["id"], max_output_tokens=ENOUGH)
     expect(second.get("previous_response_id") == first["id"], "the response does not name the previous one")
     history = [user(_SECRET), assistant(text_of(first) or "OK"), user(_QUESTION)]
-    await _carries(probe, second, history)
+    await _expect_history(probe, second, history)
 
 
 @check("state.depth", "MUST", "The chain is followed to its beginning.", _PREVIOUS, model=True)
 async def depth(probe: Probe) -> None:
-    first = await _stored(probe, input=_SECRET, max_output_tokens=ENOUGH)
-    second = await _continued(probe, first, "Say yes.")
+    first = await _create_stored(probe, input=_SECRET, max_output_tokens=ENOUGH)
+    second = await _continue(probe, first, "Say yes.")
     last = await probe.create(input="Say no.", previous_response_id=second["id"], max_output_tokens=ENOUGH)
     history: list[Json] = []
     for words, response in ((_SECRET, first), ("Say yes.", second), ("Say no.", last)):
         history += [user(words), assistant(text_of(response) or "OK")]
     chained = await probe.create(input=_QUESTION, previous_response_id=last["id"], max_output_tokens=ENOUGH)
-    await _carries(probe, chained, [*history, user(_QUESTION)])
+    await _expect_history(probe, chained, [*history, user(_QUESTION)])
 
 
 @check("state.order", "MUST", "What was said first comes first.", _PREVIOUS, model=True)
@@ -108,7 +108,7 @@ async def order(probe: Probe) -> None:
     control = await probe.create(input=[*history, user(question)])
     if not answers(control, "heron"):
         raise TooWeak("the model does not know the order from a full history")
-    first = await _stored(probe, input=history[:2])
+    first = await _create_stored(probe, input=history[:2])
     second = await probe.create(input=history[2:], previous_response_id=first["id"])
     third = await probe.create(input=question, previous_response_id=second["id"])
     expect(answers(third, "heron"), f"asked for what was said first, the model says {text_of(third)[:80]!r}")
@@ -121,14 +121,16 @@ async def order(probe: Probe) -> None:
     "Schema of CreateResponseBody",
 )
 async def instructions(probe: Probe) -> None:
-    first = await _stored(probe, input="Hello.", instructions="Talk like a pirate.", max_output_tokens=ENOUGH)
+    first = await _create_stored(
+        probe, input="Hello.", instructions="Talk like a pirate.", max_output_tokens=ENOUGH
+    )
     second = await probe.create(input="Hello.", previous_response_id=first["id"], max_output_tokens=ENOUGH)
     expect(second.get("instructions") is None, f"the instructions are {second.get('instructions')!r}")
 
 
 @check("state.branches", "SHOULD", "A response can be continued more than once.", _PREVIOUS)
 async def branches(probe: Probe) -> None:
-    first = await _stored(probe, input="Hello.", max_output_tokens=ENOUGH)
+    first = await _create_stored(probe, input="Hello.", max_output_tokens=ENOUGH)
     ids = {
         (await probe.create(input=words, previous_response_id=first["id"], max_output_tokens=ENOUGH))["id"]
         for words in ("Say yes.", "Say no.")
@@ -143,18 +145,18 @@ async def branches(probe: Probe) -> None:
     _PREVIOUS,
     "sse",
 )
-async def streamed(probe: Probe) -> None:
+async def continue_stream(probe: Probe) -> None:
     exchange = await probe.stream(input="Hello.", store=True, max_output_tokens=ENOUGH)
     first = exchange.response or {}
     if first.get("store") is False:
         raise Skipped("capability absent: the server says that it stores nothing")
-    await _continued(probe, await _stored(probe, input="Hello.", max_output_tokens=ENOUGH), "Say yes.")
+    await _continue(probe, await _create_stored(probe, input="Hello.", max_output_tokens=ENOUGH), "Say yes.")
     await probe.create(input="Say more.", previous_response_id=first.get("id"), max_output_tokens=ENOUGH)
 
 
 @check("state.unknown", "MUST", "A previous response that does not exist is refused.", _PREVIOUS)
 async def unknown(probe: Probe) -> None:
-    await probe.refused(input="Hello.", previous_response_id="resp_that_never_was")
+    await probe.require_refusal(input="Hello.", previous_response_id="resp_that_never_was")
 
 
 @check(
@@ -213,5 +215,5 @@ async def calls(probe: Probe) -> None:
     ]
     exchange = await probe.ask(input=outputs, previous_response_id=first["id"], max_output_tokens=ENOUGH)
     if exchange.status != 200:
-        raise Failed(f"the output was not taken: {said(exchange)}")
+        raise Failed(f"the output was not taken: {describe_answer(exchange)}")
     respond(exchange)

@@ -113,7 +113,7 @@ async def obfuscation(probe: Probe) -> None:
 
 
 @check("stream.left", "SHOULD", "A reader that goes away does not harm the server.", "Our requirement", "sse")
-async def left(probe: Probe) -> None:
+async def leave_early(probe: Probe) -> None:
     body = b'{"model": "%b", "input": "%b", "stream": true, "max_output_tokens": %d}'
     content = body % (probe.model.encode(), _LONG.encode(), 4 * ENOUGH)
     exchange = await probe.send("POST", "/responses", content, leave_after=3)

@@ -11,11 +11,11 @@ from antiphon.compliance.probe import (
     Probe,
     Skipped,
     TooWeak,
+    describe_answer,
     expect,
-    judged,
     require_contact,
     respond,
-    said,
+    response_unless_model_failed,
 )
 
 _CHOICE: Final = "tool_choice"
@@ -64,18 +64,18 @@ def _or_model_error(exchange: RecordedExchange) -> Json:
             raise TooWeak("the model reached its limit before it made a call")
         raise NoCall("a call was required, and a response without any was given as if nothing were wrong")
     if exchange.status is not None and 400 <= exchange.status < 500:
-        raise Skipped(f"capability absent: a required call ({said(exchange)})")
-    raise TooWeak(f"the model made no call, and the server said so: {said(exchange)}")
+        raise Skipped(f"capability absent: a required call ({describe_answer(exchange)})")
+    raise TooWeak(f"the model made no call, and the server said so: {describe_answer(exchange)}")
 
 
 @check("tools.required", "MUST", "`required`: there is a call, or an error.", _CHOICE, model=True)
-async def required(probe: Probe) -> None:
+async def choose_required(probe: Probe) -> None:
     response = await _with_call(probe)
     expect(set(_names(response)) == {"get_weather"}, f"the calls are {_names(response)}")
 
 
 @check("tools.required_streamed", "MUST", "The same in a stream.", _CHOICE, "sse", model=True, drives=True)
-async def required_streamed(probe: Probe) -> None:
+async def choose_required_streamed(probe: Probe) -> None:
     exchange = await probe.ask(
         input=[user(_ASKS)], tools=[WEATHER], tool_choice="required", max_output_tokens=ROOM, stream=True
     )
@@ -92,7 +92,7 @@ async def none(probe: Probe) -> None:
 
 
 @check("tools.named", "MUST", "A function that is named is the one that is called.", _CHOICE, model=True)
-async def named(probe: Probe) -> None:
+async def choose_named(probe: Probe) -> None:
     exchange = await probe.ask(
         input=[user("What time is it, and what is the weather in Paris?")],
         tools=[TIME, WEATHER],
@@ -110,7 +110,7 @@ async def named(probe: Probe) -> None:
     _ALLOWED,
     tempts=True,
 )
-async def allowed(probe: Probe) -> None:
+async def choose_allowed(probe: Probe) -> None:
     exchange = await probe.ask(
         input=TEMPTATIONS[probe.number - 1],
         tools=[WEATHER, TIME],
@@ -137,7 +137,7 @@ async def allowed_streamed(probe: Probe) -> None:
 
 
 def no_forbidden(exchange: RecordedExchange) -> None:
-    response = judged(exchange, "allowed_tools")
+    response = response_unless_model_failed(exchange, "allowed_tools")
     expect("get_weather" not in _names(response or {}), "get_weather was called, which is not allowed")
 
 
@@ -161,13 +161,13 @@ async def allowed_required(probe: Probe) -> None:
 
 @check("tools.allowed_unknown", "SHOULD", "`allowed_tools` names tools that are in `tools`.", _ALLOWED)
 async def allowed_unknown(probe: Probe) -> None:
-    await probe.refused(input="Hello.", tools=[WEATHER], tool_choice=_only("get_lost"))
+    await probe.require_refusal(input="Hello.", tools=[WEATHER], tool_choice=_only("get_lost"))
 
 
 @check("tools.unknown", "SHOULD", "A function that `tool_choice` names is in `tools`.", _CHOICE)
 async def unknown(probe: Probe) -> None:
     choice = {"type": "function", "name": "get_lost"}
-    await probe.refused(input="Hello.", tools=[WEATHER], tool_choice=choice)
+    await probe.require_refusal(input="Hello.", tools=[WEATHER], tool_choice=choice)
 
 
 @check(
@@ -195,7 +195,7 @@ async def one_at_a_time(probe: Probe) -> None:
     model=True,
 )
 async def max_calls(probe: Probe) -> None:
-    response = await probe.supported(
+    response = await probe.create_if_supported(
         "`max_tool_calls`",
         input=[user("Get the weather in Paris and in Tokyo. Make both calls at once.")],
         tools=[WEATHER],

@@ -13,10 +13,10 @@ from antiphon.compliance.probe import (
     Probe,
     Skipped,
     TooWeak,
+    describe_answer,
     expect,
     refusal,
     require_contact,
-    said,
 )
 
 _SOCKET: Final = "OpenAPI: WebSocket /responses"
@@ -24,12 +24,12 @@ _SOCKET: Final = "OpenAPI: WebSocket /responses"
 
 async def bad_json(probe: Probe) -> None:
     async with probe.socket() as socket:
-        refusal(await socket.say('{"type": "response.create", '))
+        refusal(await socket.send_message('{"type": "response.create", '))
 
 
 async def unknown_type(probe: Probe) -> None:
     async with probe.socket() as socket:
-        refusal(await socket.say(json.dumps({"type": "response.sing", "model": probe.model})))
+        refusal(await socket.send_message(json.dumps({"type": "response.sing", "model": probe.model})))
 
 
 async def bad_request(probe: Probe) -> None:
@@ -44,7 +44,7 @@ async def after_an_error(probe: Probe) -> None:
     async with probe.socket() as socket:
         refusal(await socket.turn(input=7))
         exchange = await socket.turn(input="Say hello.", max_output_tokens=ENOUGH)
-        expect(exchange.response is not None, f"the next turn ended with {said(exchange)}")
+        expect(exchange.response is not None, f"the next turn ended with {describe_answer(exchange)}")
 
 
 async def in_order(probe: Probe) -> None:
@@ -62,7 +62,7 @@ async def in_order(probe: Probe) -> None:
             )
         )
         found = [((turn.response or {}).get("metadata") or {}).get("mark") for turn in turns]
-        expect(tuple(found) == marks, f"the turns came as {found}: {said(turns[-1])}")
+        expect(tuple(found) == marks, f"the turns came as {found}: {describe_answer(turns[-1])}")
 
 
 async def ignores_stream(probe: Probe) -> None:
@@ -77,7 +77,7 @@ async def ignores_stream(probe: Probe) -> None:
 
 async def local_memory(probe: Probe) -> None:
     async with probe.socket() as socket:
-        first = await socket.completed(input="Say OK.", store=False)
+        first = await socket.complete_turn(input="Say OK.", store=False)
         exchange = await probe.ask(input="Go on.", previous_response_id=first["id"])
         if exchange.status == 200:
             raise Failed("what was not stored could be continued over HTTP")
@@ -89,7 +89,7 @@ async def stored_memory(probe: Probe) -> None:
         exchange = await socket.turn(input="Say OK.", store=True, max_output_tokens=ENOUGH)
     first = exchange.response
     if first is None:
-        raise Failed(f"the turn ended with {said(exchange)}")
+        raise Failed(f"the turn ended with {describe_answer(exchange)}")
     if first.get("store") is False:
         raise Skipped("capability absent: the server says that it stores nothing")
     second = await probe.create(input="Go on.", previous_response_id=first["id"], max_output_tokens=ENOUGH)
@@ -108,17 +108,17 @@ async def calls(probe: Probe) -> None:
         first = exchange.response
         made = calls_of(first) if first is not None else []
         if first is None or not made:
-            raise TooWeak(f"the model made no call: {said(exchange)}")
+            raise TooWeak(f"the model made no call: {describe_answer(exchange)}")
         outputs = [
             {"type": "function_call_output", "call_id": c["call_id"], "output": "Sunny."} for c in made
         ]
         second = await socket.turn(
             input=outputs, previous_response_id=first["id"], store=False, max_output_tokens=ENOUGH
         )
-        expect(second.response is not None, f"the output was answered with {said(second)}")
+        expect(second.response is not None, f"the output was answered with {describe_answer(second)}")
 
 
-async def allowed(probe: Probe) -> None:
+async def choose_allowed(probe: Probe) -> None:
     choice = {"type": "allowed_tools", "tools": [{"type": "function", "name": "get_time"}]}
     async with probe.socket() as socket:
         exchange = await socket.turn(
@@ -195,7 +195,7 @@ _RULES: tuple[tuple[str, Level, str, CheckRun, bool], ...] = (
     ),
     ("websocket.stored", "MUST", "What was stored can be continued elsewhere.", stored_memory, False),
     ("websocket.calls", "MUST", "A call can be answered in the next turn of the socket.", calls, True),
-    ("websocket.allowed_tools", "MUST", "`allowed_tools` holds on a WebSocket too.", allowed, False),
+    ("websocket.allowed_tools", "MUST", "`allowed_tools` holds on a WebSocket too.", choose_allowed, False),
     ("websocket.key", "MUST", "A socket with a wrong key is not served.", key_required, False),
     (
         "websocket.limit",
@@ -214,7 +214,7 @@ for _id, _level, _says, _run, _model in _RULES:
         _SOCKET,
         "websocket",
         model=_model,
-        tempts=_run is allowed,
+        tempts=_run is choose_allowed,
         drives=_run is bad_request,
         specs=SPECS[1:],
     )

@@ -1,1 +1,1 @@
-"""Client mode: a server that plays every legal and every odd stream, and judges whoever connects."""
+"""Client mode: a server that sends every legal and every odd stream, and judges the client that connects."""

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from antiphon.compliance.client.scenarios import PLAYS, RefusedScenario, Scenario
+from antiphon.compliance.client.scenarios import SCENARIOS, RefusedScenario, Scenario
 from antiphon.compliance.http_exchange import Json
 from antiphon.spec.codec import encode
 from antiphon.stream.aliases import BROKEN
@@ -54,7 +54,7 @@ class Seen:
 
 
 class ScenarioServer:
-    """`async with Stage() as stage`; `seen` has every play that somebody asked for."""
+    """Use it with `async with`; `seen` has every scenario that a client has asked for."""
 
     def __init__(self, host: str = "127.0.0.1", port: int = 0, *, held: float = HELD) -> None:
         self._held = held
@@ -94,7 +94,7 @@ class ScenarioServer:
             writer.close()
             await writer.wait_closed()
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
-            pass  # whatever was sent was no HTTP, or nobody is there any more
+            pass  # it was no HTTP request, or the client has gone
         finally:
             writer.transport.abort()
 
@@ -103,33 +103,33 @@ class ScenarioServer:
     ) -> bool:
         """True when the connection can carry another request."""
         if received.method == "GET" and received.path.endswith("/models"):
-            listed = [{"id": name, "object": "model", "created": 0, "owned_by": "play"} for name in PLAYS]
+            listed = [{"id": name, "object": "model", "created": 0, "owned_by": "play"} for name in SCENARIOS]
             await _whole(writer, 200, msgspec.json.encode({"object": "list", "data": listed}))
             return True
-        play = PLAYS.get(str(received.json.get("model")))
-        if received.method != "POST" or not received.path.endswith("/responses") or play is None:
+        scenario = SCENARIOS.get(str(received.json.get("model")))
+        if received.method != "POST" or not received.path.endswith("/responses") or scenario is None:
             await _refuse(writer, RefusedScenario(404, "not_found"))
             return True
-        seen = self.seen.setdefault(play.id, Seen())
+        seen = self.seen.setdefault(scenario.id, Seen())
         seen.requests.append(received)
         if _is_reply(received):
             seen.replies.append(received)
             await _whole(writer, 200, Scenario("thanks", "").whole(received.body))
             return True
-        if seen.refused < len(play.refusals):
+        if seen.refused < len(scenario.refusals):
             seen.refused += 1
-            await _refuse(writer, play.refusals[seen.refused - 1])
+            await _refuse(writer, scenario.refusals[seen.refused - 1])
             return True
-        response, pieces = play.compose(received.body)
+        response, pieces = scenario.compose(received.body)
         seen.response_ids.append(response.id)
         if received.json.get("stream") is not True:
             await _whole(writer, 200, encode(response))
             return True
-        return await self._play(play, seen, pieces, reader, writer)
+        return await self._play(scenario, seen, pieces, reader, writer)
 
     async def _play(
         self,
-        play: Scenario,
+        scenario: Scenario,
         seen: Seen,
         pieces: list[bytes],
         reader: asyncio.StreamReader,
@@ -147,7 +147,7 @@ class ScenarioServer:
                 writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
                 await writer.drain()
                 await asyncio.sleep(_PAUSE if len(pieces) < _MANY else 0)
-            if play.held:
+            if scenario.held:
                 await asyncio.wait({gone}, timeout=self._held)
                 seen.held_to_the_end = not gone.done()
             writer.write(b"0\r\n\r\n")

@@ -118,11 +118,11 @@ def _with_fields(event: bytes) -> bytes:
     return event.replace(b'data: {"', b'data: {"acme:trace":{"n":[1,null]},"future":"x","', 1)
 
 
-def _renamed(event: bytes) -> bytes:
+def _rename_event(event: bytes) -> bytes:
     return event.replace(b"acme:shimmer", b"response.shimmer.delta")
 
 
-def _said(*deltas: d.AnyDelta, before: bool = True) -> tuple[d.AnyDelta, ...]:
+def _with_words(*deltas: d.AnyDelta, before: bool = True) -> tuple[d.AnyDelta, ...]:
     words = [d.TextDelta(word) for word in WORDS]
     return (*deltas, *words, d.Finish()) if before else (*words[:2], *deltas, *words[2:], d.Finish())
 
@@ -136,13 +136,15 @@ _CITATION = UrlCitation(url="https://example.org/bees", title="Bees", start_inde
 _FAILURE = d.Failure(ErrorPayload("server_error", "the play ends badly", "played"))
 _OVER_THERE = RefusedScenario(429, "too_many_requests", (("retry-after", "0"),))
 
-PLAYS: Final[dict[str, Scenario]] = {
-    play.id: play
-    for play in (
+SCENARIOS: Final[dict[str, Scenario]] = {
+    scenario.id: scenario
+    for scenario in (
         # legal
         Scenario("text", "client.states"),
         Scenario(
-            "reasoning", "client.items", _said(d.SummaryDelta("A plan."), d.ReasoningDelta("Step by step."))
+            "reasoning",
+            "client.items",
+            _with_words(d.SummaryDelta("A plan."), d.ReasoningDelta("Step by step.")),
         ),
         Scenario(
             "refusal",
@@ -162,7 +164,7 @@ PLAYS: Final[dict[str, Scenario]] = {
             ),
             reply="completed|Looking. Done.",
         ),
-        Scenario("annotations", "client.items", _said(d.AnnotationDelta(_CITATION), before=False)),
+        Scenario("annotations", "client.items", _with_words(d.AnnotationDelta(_CITATION), before=False)),
         Scenario("queued", "client.states", queued=True),
         Scenario("no-output", "client.states", (d.Finish(),), reply="completed|"),
         Scenario(
@@ -202,15 +204,17 @@ PLAYS: Final[dict[str, Scenario]] = {
         Scenario(
             "vendor-event",
             "client.unknown",
-            _said(d.VendorDelta("acme:progress", {"percent": 50}), before=False),
+            _with_words(d.VendorDelta("acme:progress", {"percent": 50}), before=False),
         ),
         Scenario(
             "unknown-event",
             "client.unknown",
-            _said(d.VendorDelta("acme:shimmer", {"delta": "x"}), before=False),
-            _each(_renamed),
+            _with_words(d.VendorDelta("acme:shimmer", {"delta": "x"}), before=False),
+            _each(_rename_event),
         ),
-        Scenario("vendor-item", "client.unknown", _said(d.ItemDelta(Opaque.make(id="note_1", **_NOTE)))),
+        Scenario(
+            "vendor-item", "client.unknown", _with_words(d.ItemDelta(Opaque.make(id="note_1", **_NOTE)))
+        ),
         Scenario("unknown-fields", "client.unknown", cut=_each(_with_fields)),
         Scenario(
             "one-byte-at-a-time",

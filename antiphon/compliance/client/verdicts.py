@@ -1,13 +1,14 @@
 """What a client did wrong, by the rules for clients; the eight lines of its check list are among them."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TextIO
 
 from antiphon.compliance.catalog import Level
 from antiphon.compliance.client.scenario_server import Received, Seen
-from antiphon.compliance.client.scenarios import PLAYS, Scenario
+from antiphon.compliance.client.scenarios import SCENARIOS, Scenario
 from antiphon.compliance.http_exchange import Json
-from antiphon.compliance.results import RuleOutcome
+from antiphon.compliance.reports.terminal import MARKS, Paint
+from antiphon.compliance.results import COULD_NOT_RUN, FAILURES, PASSED, RuleOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +43,30 @@ RULES: Final[dict[str, ClientRule]] = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one rule in one play."""
+    """The outcome of one rule in one scenario."""
 
     rule: ClientRule
-    play: str
+    scenario: str
     outcome: RuleOutcome
     reason: str = ""
 
 
-def verdicts(seen: dict[str, Seen]) -> list[Verdict]:
-    """Everything that was seen, judged; a play that nobody asked for is skipped."""
-    told: list[Verdict] = []
-    for play in PLAYS.values():
-        if (did := seen.get(play.id)) is None:
-            told.append(Verdict(RULES[play.rule], play.id, "skip", "it was never asked for"))
+def judge_scenarios(seen: dict[str, Seen]) -> list[Verdict]:
+    """Judges what clients did in each scenario; a scenario without a request is skipped."""
+    results: list[Verdict] = []
+    for scenario in SCENARIOS.values():
+        if (did := seen.get(scenario.id)) is None:
+            results.append(Verdict(RULES[scenario.rule], scenario.id, "skip", "it was never asked for"))
             continue
-        told.append(_verdict("client.headers", play, _headers(did.requests)))
-        told.append(_verdict(play.rule, play, _performance(play, did)))
+        results.append(_verdict("client.headers", scenario, _headers(did.requests)))
+        results.append(_verdict(scenario.rule, scenario, _performance(scenario, did)))
         if did.replies:
-            told.append(_verdict("client.previous", play, _previous(did)))
-    return told
+            results.append(_verdict("client.previous", scenario, _previous(did)))
+    return results
 
 
-def _verdict(rule: str, play: Scenario, wrong: str | None) -> Verdict:
-    return Verdict(RULES[rule], play.id, "fail" if wrong else "pass", wrong or "")
+def _verdict(rule: str, scenario: Scenario, wrong: str | None) -> Verdict:
+    return Verdict(RULES[rule], scenario.id, "fail" if wrong else "pass", wrong or "")
 
 
 def _headers(requests: list[Received]) -> str | None:
@@ -78,8 +79,8 @@ def _headers(requests: list[Received]) -> str | None:
     return None
 
 
-def _performance(play: Scenario, seen: Seen) -> str | None:
-    if play.rule == "client.no_retries":
+def _performance(scenario: Scenario, seen: Seen) -> str | None:
+    if scenario.rule == "client.no_retries":
         return None if seen.refused == 1 else f"it sent a refused request {seen.refused} times"
     if seen.refused and not seen.response_ids:
         return "it gave up at HTTP 429, although the server said when to retry"
@@ -89,22 +90,22 @@ def _performance(play: Scenario, seen: Seen) -> str | None:
         return "it kept the connection open after [DONE]"
     if not seen.replies:
         return "it did not continue: it never sent what it understood"
-    if play.calls:
-        return _calls(play, seen)
+    if scenario.calls:
+        return _calls(scenario, seen)
     found = _input(seen.replies[-1].json)
-    if found != play.reply:
-        return f"it understood {found[:120]!r}, told was {(play.reply or '')[:120]!r}"
+    if found != scenario.reply:
+        return f"it understood {found[:120]!r}, told was {(scenario.reply or '')[:120]!r}"
     return None
 
 
-def _calls(play: Scenario, seen: Seen) -> str | None:
+def _calls(scenario: Scenario, seen: Seen) -> str | None:
     answered = [
         str(item.get("call_id"))
         for item in seen.replies[0].json.get("input") or ()
         if isinstance(item, dict) and item.get("type") == "function_call_output"
     ]
-    if sorted(answered) != sorted(play.calls):
-        return f"it answered the calls {answered}, made were {list(play.calls)}"
+    if sorted(answered) != sorted(scenario.calls):
+        return f"it answered the calls {answered}, made were {list(scenario.calls)}"
     return None
 
 
@@ -124,3 +125,34 @@ def _input(body: Json) -> str:
         return content
     parts = content if isinstance(content, list) else []
     return "".join(str(part.get("text", "")) for part in parts if isinstance(part, dict))
+
+
+_NOBODY: Final = "no client has asked for a play"
+
+
+def write_verdicts(results: list[Verdict], out: TextIO, *, verbose: bool = False) -> int:
+    """Writes the verdicts for a terminal, and returns the exit code."""
+    paint = Paint(out)
+    if all(verdict.outcome == "skip" for verdict in results):
+        print(_NOBODY, file=out)
+        return COULD_NOT_RUN
+    for rule in RULES.values():
+        found = [verdict for verdict in results if verdict.rule is rule]
+        outcome = outcome_of(found)
+        mark, code = MARKS[outcome]
+        line = f" (line {rule.line})" if rule.line else ""
+        print(f"{paint(mark, code)} {rule.id} [{rule.level}] {rule.says}{line}", file=out)
+        for verdict in found:
+            if verbose or verdict.outcome != "pass":
+                print(
+                    f"    {MARKS[verdict.outcome][0]} {verdict.scenario}: {verdict.reason}".rstrip(": "),
+                    file=out,
+                )
+    failed = sum(verdict.outcome == "fail" for verdict in results)
+    print(f"\n{len(results) - failed} of {len(results)} passed or were not tried, {failed} failed", file=out)
+    return FAILURES if failed else PASSED
+
+
+def outcome_of(found: list[Verdict]) -> RuleOutcome:
+    outcomes = {verdict.outcome for verdict in found}
+    return "fail" if "fail" in outcomes else "pass" if "pass" in outcomes else "skip"

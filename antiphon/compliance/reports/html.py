@@ -36,7 +36,7 @@ def _summary(report: Report) -> Iterator[str]:
     verdict = "keeps the contract" if report.exit_code == 0 else "breaks the contract"
     kind = "pass" if report.exit_code == 0 else "fail"
     yield f'<header><p class="verdict {kind}">{_MARKS["pass" if kind == "pass" else "fail"]} {verdict}</p>'
-    yield f"<h1>{escape(report.subject)}</h1><p>{wording.musts(report)}</p>"
+    yield f"<h1>{escape(report.subject)}</h1><p>{wording.summarize_musts(report)}</p>"
     about = [f"model {report.model}", f"{report.exchanges} exchanges", f"{report.seconds:.1f} s"]
     if report.server:
         about.append(f"server {report.server}")
@@ -70,8 +70,8 @@ def _failures(report: Report) -> Iterator[str]:
     for result in report.failures:
         rule = result.rule
         yield f'<article id="{escape(rule.id)}"><h3><code>{escape(rule.id)}</code> {_level(result)}</h3>'
-        yield f"<p>{_marked(rule.says)}</p><p class='reason'>{escape(result.reason)}</p>"
-        yield f"<p class='from'>{escape(rule.source)} · proved by {_marked(rule.proof)}</p>"
+        yield f"<p>{_mark_code(rule.says)}</p><p class='reason'>{escape(result.reason)}</p>"
+        yield f"<p class='from'>{escape(rule.source)} · proved by {_mark_code(rule.proof)}</p>"
         exchanges = result.exchanges[:1] if result.findings else result.exchanges
         for n, exchange in enumerate(exchanges):
             yield from _exchange(exchange, result.findings, is_open=n == len(exchanges) - 1)
@@ -80,12 +80,11 @@ def _failures(report: Report) -> Iterator[str]:
 
 
 def _exchange(exchange: RecordedExchange, findings: list[Finding], *, is_open: bool) -> Iterator[str]:
-    about = (
-        f"{wording.request_line(exchange)} → {wording.answered(exchange)} · {exchange.seconds * 1000:.0f} ms"
-    )
+    answer, milliseconds = wording.status_line(exchange), exchange.seconds * 1000
+    about = f"{wording.request_line(exchange)} → {answer} · {milliseconds:.0f} ms"
     yield f"<details{' open' if is_open else ''}><summary>{escape(about)}</summary>"
     if exchange.sent:
-        yield f"<h4>sent</h4><pre>{escape(wording.sent(exchange))}</pre>"
+        yield f"<h4>sent</h4><pre>{escape(wording.sent_text(exchange))}</pre>"
     if exchange.is_stream:
         yield from _timeline(exchange, findings)
     elif exchange.body:
@@ -147,7 +146,7 @@ def _rules(report: Report) -> Iterator[str]:
             why = f'<p class="why">{escape(result.reason)}</p>' if result.outcome != "pass" else ""
             yield (
                 f'<tr><td><b class="{result.outcome}">{_MARKS[result.outcome]}</b></td>'
-                f"<td><code>{link}</code></td><td>{_level(result)}</td><td>{_marked(rule.says)}{why}</td></tr>"
+                f"<td><code>{link}</code></td><td>{_level(result)}</td><td>{_mark_code(rule.says)}{why}</td></tr>"
             )
         yield "</table></details>"
     yield "</section>"
@@ -158,7 +157,7 @@ def _level(result: RuleResult) -> str:
     return f'<small class="level {level.lower()}">{level}</small>'
 
 
-def _marked(text: str) -> str:
+def _mark_code(text: str) -> str:
     """Text between backticks as code."""
     pieces = escape(text).split("`")
     return "".join(f"<code>{piece}</code>" if n % 2 else piece for n, piece in enumerate(pieces))

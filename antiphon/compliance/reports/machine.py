@@ -113,7 +113,11 @@ def _case(suite: ET.Element, result: RuleResult) -> None:
         failure = ET.SubElement(case, "failure", message=_printable(result.reason), type=rule.level)
         told = [rule.says, rule.source]
         for exchange in result.exchanges[-1:]:
-            told += [wording.request_line(exchange), wording.sent(exchange), wording.answered(exchange)]
+            told += [
+                wording.request_line(exchange),
+                wording.sent_text(exchange),
+                wording.status_line(exchange),
+            ]
             told += [
                 f"{row.position} {row.type} {' '.join(row.wrong)}"
                 for row in wording.timeline(exchange, result.findings)

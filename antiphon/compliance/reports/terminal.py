@@ -39,7 +39,7 @@ def write(report: Report, out: TextIO = sys.stdout, *, verbose: bool = False) ->
 
 def _lines(report: Report, paint: Paint, verbose: bool) -> Iterator[str]:
     yield f"Open Responses {report.spec}: {report.subject} (model {report.model})"
-    yield wording.musts(report)
+    yield wording.summarize_musts(report)
     yield ""
     for group, results in report.by_group().items():
         passed = sum(result.outcome == "pass" for result in results)
@@ -74,8 +74,8 @@ def _failure(result: RuleResult, paint: Paint) -> Iterator[str]:
 
 
 def _exchange(exchange: RecordedExchange, findings: list[Finding], paint: Paint) -> Iterator[str]:
-    yield f"  > {wording.request_line(exchange)}  {wording.sent(exchange, _LONGEST)}"
-    yield f"  < {wording.answered(exchange)}"
+    yield f"  > {wording.request_line(exchange)}  {wording.sent_text(exchange, _LONGEST)}"
+    yield f"  < {wording.status_line(exchange)}"
     if not exchange.is_stream:
         if exchange.body:
             yield f"  < {wording.shorten(exchange.body, _LONGEST)}"

@@ -23,8 +23,8 @@ class _Row:
     wrong: tuple[str, ...] = ()
 
 
-def musts(report: Report) -> str:
-    """The headline: how many MUSTs hold, and how many nobody knows of."""
+def summarize_musts(report: Report) -> str:
+    """Returns the headline: how many MUSTs hold, how many fail, and how many were skipped."""
     counts = report.counts("MUST")
     total = sum(counts.values())
     return f"{counts['pass']} of {total} MUSTs hold, {counts['fail']} fail, {counts['skip']} were skipped"
@@ -34,12 +34,12 @@ def request_line(exchange: RecordedExchange) -> str:
     return f"{exchange.method} {exchange.path}"
 
 
-def sent(exchange: RecordedExchange, limit: int = MAX_BODY) -> str:
+def sent_text(exchange: RecordedExchange, limit: int = MAX_BODY) -> str:
     return shorten(exchange.sent, limit)
 
 
-def answered(exchange: RecordedExchange) -> str:
-    """The status line of the answer."""
+def status_line(exchange: RecordedExchange) -> str:
+    """Describes the answer in one line."""
     if exchange.failure is not None and exchange.status is None:
         return exchange.failure
     if exchange.transport == "websocket":

@@ -13,16 +13,16 @@ def main() -> None:
     client = OpenAI()
     for model in client.models.list():
         try:
-            take_part(client, model.id)
-        except Exception as error:  # whatever a play makes of the client, the next one is played
+            run_scenario(client, model.id)
+        except Exception as error:  # the next scenario follows after any error
             print(f"{model.id}: {type(error).__name__}: {error}")
 
 
-def take_part(client: OpenAI, play: str) -> None:
+def run_scenario(client: OpenAI, scenario: str) -> None:
     text, response_id, status = "", "", "failed"
     answer: Response | None = None
     try:
-        for event in client.responses.create(model=play, input="Begin.", stream=True):
+        for event in client.responses.create(model=scenario, input="Begin.", stream=True):
             if event.type == "response.created":
                 response_id = event.response.id
             elif event.type in ("response.output_text.delta", "response.refusal.delta"):
@@ -37,7 +37,7 @@ def take_part(client: OpenAI, play: str) -> None:
         reply = [
             {"type": "function_call_output", "call_id": call.call_id, "output": "Sunny."} for call in calls
         ]
-    client.responses.create(model=play, previous_response_id=response_id, input=reply)
+    client.responses.create(model=scenario, previous_response_id=response_id, input=reply)
 
 
 if __name__ == "__main__":

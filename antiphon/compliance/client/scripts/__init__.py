@@ -1,1 +1,0 @@
-"""Programs that take a client through every play; each is told the server by two environment variables."""
