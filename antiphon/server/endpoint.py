@@ -71,6 +71,8 @@ class Endpoint:
     """What this operation asks of its body beyond the body's own schema."""
     answer: type | str = ""
     """A Struct, unless the handler returns one, or the content type of what is not JSON."""
+    also: tuple[str, ...] = ()
+    """Content types that the answer can have beside that."""
     query: tuple[Query, ...] = ()
     streams: bool = False
     stream: type | str | None = None

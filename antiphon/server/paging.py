@@ -11,7 +11,7 @@ from antiphon.server.exchange import Exchange
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import InputText, OutputText
 from antiphon.spec.error_paths import describe, wrong
-from antiphon.spec.errors import SpecError
+from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import Compaction, Item, ItemReference, Message
 
 _MOST = 100
@@ -28,7 +28,9 @@ class Paging:
 
     @classmethod
     def of(cls, exchange: Exchange) -> "Paging":
-        order = exchange.query("order") or "desc"
+        order = exchange.query("order")
+        if order is None:
+            order = "desc"
         if order not in ("asc", "desc"):
             raise wrong("order", f"expected 'asc' or 'desc', got {order[:60]!r}")
         return cls(exchange.query("after"), page_limit(exchange, _MOST), order == "desc")
@@ -45,7 +47,8 @@ def page_limit(exchange: Exchange, most: int) -> int:
 
 
 def unknown_cursor(after: str | None, what: str = "item") -> SpecError:
-    return wrong("after", f"there is no {what} {(after or '')[:100]!r} here to continue after")
+    message = f"there is no {what} {(after or '')[:100]!r} here to continue after"
+    return SpecError(ErrorPayload("not_found", message, "cursor_not_found", "after"))
 
 
 def make_item_list(items: Sequence[Item], *, more: bool = False) -> ItemList:

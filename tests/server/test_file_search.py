@@ -151,6 +151,7 @@ def test_a_search_finds_passages_by_their_words(alice: OpenAI) -> None:
         ({"query": "x", "max_num_results": 51}, "max_num_results"),
         ({"query": "x", "filters": {"type": "like"}}, "filters.type"),
         ({"query": "x", "ranking_options": {"score_threshold": 2}}, "ranking_options.score_threshold"),
+        ({"query": "x", "ranking_options": {"score_threshold": False}}, "ranking_options.score_threshold"),
         ({"query": "x", "ranking_options": {"ranker": "best"}}, "ranking_options.ranker"),
     ],
 )

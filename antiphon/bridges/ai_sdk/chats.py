@@ -16,7 +16,7 @@ from antiphon.engine.engine import Engine
 from antiphon.engine.run_state import RunState
 from antiphon.spec import ids
 from antiphon.spec.decode import decode_stored_items
-from antiphon.spec.error_paths import wrong
+from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import Item, Message
 from antiphon.spec.limits import LARGE
 from antiphon.store.base import ChatTurn, StoreConflict, StoredChat, StoredResponse
@@ -72,11 +72,8 @@ async def prepare(engine: Engine, run: RunState, asked: ChatRequest) -> ChatStep
             created = None if found else await _create(engine, tenant, asked.chat or "")
             request.chat = found.id if found else created
     if not said and not elsewhere:
-        raise wrong(
-            "messages",
-            "there is nothing to answer: the store has no such chat; send its messages",
-            "missing_field",
-        )
+        message = "there is nothing to answer: the store has no such chat; send its messages"
+        raise SpecError(ErrorPayload("not_found", message, "chat_not_found", "messages"))
     request.input = [one.item for one in said]
     return ChatStep(said, created)
 

@@ -15,7 +15,7 @@ from antiphon.spec.request import Request
 from antiphon.spec.strict_decoder import StrictDecoder
 from antiphon.spec.struct_fields import shape_of
 
-_TRIGGERS = {
+TRIGGERS = {
     "submit-message": False,
     "submit-user-message": False,
     "submit-tool-result": False,
@@ -66,11 +66,11 @@ def decode_chat(body: bytes, *, max_bytes: int = MAX_BODY) -> ChatRequest:
     snake_case(fields, shape_of(ChatBody).fields)
     ours = {name: fields.pop(name) for name in shape_of(ChatBody).fields if name in fields}
     chat = StrictDecoder().fields(ChatBody, ours, "")
-    if chat.trigger is not None and chat.trigger not in _TRIGGERS:
+    if chat.trigger is not None and chat.trigger not in TRIGGERS:
         raise wrong(
             "trigger", f"expected 'submit-message' or 'regenerate-message', got {chat.trigger[:60]!r}"
         )
-    regenerates = _TRIGGERS.get(chat.trigger or "", False)
+    regenerates = TRIGGERS.get(chat.trigger or "", False)
     messages = _said(chat, regenerates)
     name = chat.session_id or chat.id or None
     if name is not None and len(name) > 512:

@@ -17,7 +17,8 @@ from antiphon.spec.routing import PARAMETER, RouteHint, hint_of
 from antiphon.wires.embeddings import Embedded, EmbeddingTask
 
 _MOST = 2048
-_Token = Annotated[int, Meta(ge=0, le=MAX_INTEGER)]
+# A whole number may also be written as `17.0`.
+_Token = Annotated[int, Meta(ge=0, le=MAX_INTEGER)] | Annotated[float, Meta(ge=0, le=MAX_INTEGER)]
 _Tokens = Annotated[list[_Token], Meta(min_length=1)]
 
 
@@ -71,19 +72,25 @@ def read_embedding(body: bytes, *, max_bytes: int = MAX_BODY) -> ReadEmbedding:
     return ReadEmbedding(task, asked.encoding_format == "base64", unknown, hint_of(asked))
 
 
-def _texts(given: str | list[str | int | list[int]]) -> Sequence[str] | Sequence[Sequence[int]]:
+def _texts(given: str | list[str | float | list[float]]) -> Sequence[str] | Sequence[Sequence[int]]:
     if isinstance(given, str):
         return [given]
-    tokens = [one for one in given if isinstance(one, int)]
+    tokens = [one for one in given if isinstance(one, int | float)]
     lists = [one for one in given if isinstance(one, list)]
     texts = [one for one in given if isinstance(one, str)]
     if len(tokens) == len(given):
-        return [tokens]
+        return [_tokens(tokens)]
     if len(given) not in (len(lists), len(texts)):
         raise wrong("input", "expected a text, a list of texts, a list of tokens, or a list of those")
     if len(given) > _MOST:
         raise wrong("input", f"expected at most {_MOST:,} texts, got {len(given):,}")
-    return texts or lists
+    return texts or [_tokens(one) for one in lists]
+
+
+def _tokens(given: list[float]) -> list[int]:
+    if broken := next((one for one in given if one != int(one)), None):
+        raise wrong("input", f"expected an integer, got {broken}")
+    return [int(one) for one in given]
 
 
 def encode_embeddings(found: Embedded, model: str, *, is_packed: bool) -> bytes:

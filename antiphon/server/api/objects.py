@@ -50,10 +50,16 @@ class ConversationObject(Struct, kw_only=True):
 
 
 class ConversationBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The body that makes a conversation, adds to it, or changes its metadata; each uses what it needs."""
+    """The body that makes a conversation or adds to it; each uses what it needs."""
 
     items: Raw = field(default_factory=lambda: Raw(b"[]"))
     metadata: Metadata | None = None
+
+
+class ConversationMetadataBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The body that changes the metadata of a conversation; null takes it away."""
+
+    metadata: Metadata | None
 
 
 class ChatObject(Struct, kw_only=True):

@@ -1,35 +1,33 @@
 """The OpenAPI 3.1 document of this server, made from its own Structs and its table of operations."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, reduce
 from http import HTTPStatus
 from operator import or_
 from typing import Any
 
 import msgspec
-from msgspec import Struct, UnsetType, structs
+from msgspec import Struct, UnsetType, json, structs
 
 from antiphon import __version__
 from antiphon.bridges.messages.errors import OVERLOADED
+from antiphon.server.api import schema_parts
+from antiphon.server.api.body_schemas import BODY_SCHEMAS, INPUT_SCHEMAS, MORE_SCHEMAS
 from antiphon.server.api.objects import AnyItem, ConversationBody
 from antiphon.server.endpoint import Endpoint, EndpointGroup
 from antiphon.spec import content, events, request, response, tools
 from antiphon.spec.error_paths import alternatives
 from antiphon.spec.items import KnownItem
-from antiphon.spec.limits import MAX_INTEGER, MAX_UNKNOWN_NAME
 from antiphon.spec.routing import SpeedRequirement, TaskComplexity
 from antiphon.stream.dialects import AUTO, DIALECTS
 
-_Schema = dict[str, Any]
+_Schema = schema_parts.Schema
 
 _ABOUT = """\
 An Open Responses server (specification 2026-04-24). Unknown fields and items are carried, not refused, so \
 objects may have more than is listed here. Every error is JSON: `{"error": {type, message, code, param}}`."""
 
-_REF = "#/components/schemas/{name}"
-# Unknown fields are carried under their own names, which may have no quote, backslash or control character.
-_FIELD_NAME = r'^[^"\\\u0000-\u001f]*$'
 # Unions that stand in many places get a name of their own.
 _UNIONS: dict[str, Any] = {
     "Item": KnownItem,
@@ -43,6 +41,9 @@ _UNIONS: dict[str, Any] = {
 _OPEN = ("Item", "ContentPart", "Tool", "ToolChoice", "Event")
 # Where one listed type or any other may stand: a struct, and the field that is a list of them.
 _OPEN_FIELDS = ((content.OutputText, "annotations"), (tools.AllowedTools, "tools"))
+# Of a request, but read by msgspec alone, which takes no null for a field that has a default.
+_EXACT = {"ToolChoiceBody", "AllowedToolsBody", "NamedBody"}
+_REFERENCE = re.compile(r'"#/components/schemas/(\w+)"')
 # What only this server writes: every key is there unless it can be left unset.
 _WRITTEN: tuple[type[Struct], ...] = (response.Response, response.Usage, response.CompactResource)
 
@@ -79,6 +80,8 @@ _HEADERS = [
     ),
 ]
 
+_EVENTS = "text/event-stream"
+_STRING = {"type": "string"}
 # How an object is written in a header: `complexity=simple,speed=fast`.
 _EXPLODED = {"style": "simple", "explode": True}
 _KEY = "Idempotency-Key"
@@ -218,11 +221,12 @@ def _operation(path: str, group: EndpointGroup, endpoint: Endpoint) -> _Schema:
 def _answers(endpoint: Endpoint, uses_store: bool) -> _Schema:
     media: _Schema
     if isinstance(endpoint.answer, str):
-        media = {endpoint.answer: {"schema": {"type": "string"}}}
+        media = {endpoint.answer: {"schema": _STRING}}
     else:
         media = {"application/json": {"schema": _ref(endpoint.answer)}}
     if endpoint.streams:
-        media["text/event-stream"] = {"schema": _server_sent_event(endpoint.stream)}
+        media[_EVENTS] = {"schema": _server_sent_event(endpoint.stream)}
+    media |= {kind: {"schema": _STRING} for kind in endpoint.also}
     answers: _Schema = {"200": {"description": "OK", "content": media}}
     error = {"application/json": {"schema": _ref(endpoint.door.error_body)}}
     if endpoint.empty:
@@ -254,7 +258,8 @@ def _error_statuses(endpoint: Endpoint, uses_store: bool) -> list[int]:
         found |= {413, 415}
     if endpoint.asks_model:
         found |= {404, 429, 502, 504}
-    if "{" in endpoint.path and not endpoint.empty:
+    pages = any(query.name == "after" for query in endpoint.query)
+    if pages or ("{" in endpoint.path and not endpoint.empty):
         found |= {404}
     return sorted(found)
 
@@ -265,7 +270,7 @@ def _header_refs(*names: str) -> _Schema:
 
 def _server_sent_event(holds: type | str | None) -> _Schema:
     """The schema of one event; a sentence about what it holds stands for the schema of that."""
-    told: _Schema = {"$ref": _REF.format(name="Event")}
+    told: _Schema = {"$ref": schema_parts.REF.format(name="Event")}
     if holds is not None:
         told = {"type": "object", "description": holds} if isinstance(holds, str) else _ref(holds)
     data: _Schema = {"type": "string", "contentMediaType": "application/json", "contentSchema": told}
@@ -282,13 +287,13 @@ def _server_sent_event(holds: type | str | None) -> _Schema:
 
 
 def _ref(struct: type) -> _Schema:
-    return {"$ref": _REF.format(name="Item" if struct is AnyItem else struct.__name__)}
+    return {"$ref": schema_parts.REF.format(name="Item" if struct is AnyItem else struct.__name__)}
 
 
 def _schemas(endpoints: Sequence[Endpoint]) -> _Schema:
     used = [t for each in endpoints for t in (each.body, each.answer, each.stream, each.door.error_body)]
     wanted = [*dict.fromkeys(t for t in used if isinstance(t, type)), *_UNIONS.values()]
-    made, schemas = msgspec.json.schema_components(wanted, ref_template=_REF)
+    made, schemas = msgspec.json.schema_components(wanted, ref_template=schema_parts.REF)
     unions = dict(zip(_UNIONS, made[-len(_UNIONS) :], strict=True))
     del schemas[AnyItem.__name__]
     for struct in (*_WRITTEN, *events.EVENTS.values()):
@@ -304,21 +309,58 @@ def _schemas(endpoints: Sequence[Endpoint]) -> _Schema:
         _open(schemas[name])
     for struct, field in _OPEN_FIELDS:
         listed = schemas[struct.__name__]["properties"][field]
-        listed["items"] = {"anyOf": [listed["items"], _other()]}
-    return schemas
+        listed["items"] = {"anyOf": [listed["items"], schema_parts.untyped()]}
+    bodies = {each.body for each in endpoints}
+    answered = [t for t in used if t not in bodies]
+    for name in _named(schemas, bodies) - _named(schemas, answered) - _EXACT:
+        _take_nulls(schemas[name])
+    for name, more in BODY_SCHEMAS.items():
+        schema_parts.add_to(schemas[name], more)
+    return schemas | MORE_SCHEMAS | _input_items(schemas)
+
+
+def _named(schemas: _Schema, types: Iterable[Any]) -> set[str]:
+    """The names of the schemas of these Structs, and of all that they refer to."""
+    found: set[str] = set()
+    left = [t.__name__ for t in types if isinstance(t, type) and t.__name__ in schemas]
+    while left:
+        if (name := left.pop()) not in found:
+            found.add(name)
+            left += _REFERENCE.findall(json.encode(schemas[name]).decode())
+    return found
+
+
+def _take_nulls(schema: _Schema) -> None:
+    """In a request, null stands for a field that is left out."""
+    required = schema.get("required", ())
+    for name, field in schema.get("properties", {}).items():
+        if name not in required and field.get("default", ...) is not None:
+            about = {key: field[key] for key in ("description", "default") if key in field}
+            rest = {key: value for key, value in field.items() if key not in about}
+            schema["properties"][name] = about | schema_parts.nullable(rest)
+
+
+def _input_items(schemas: _Schema) -> _Schema:
+    """Items of requests: reasoning needs no summary there, and only a response's input refers to items."""
+    made: _Schema = {}
+    for struct in alternatives(KnownItem):
+        name = f"Input{struct.__name__}"
+        schema = made[name] = schemas[struct.__name__] | {"title": name}
+        schema["properties"] = schema["properties"] | {}
+        schema["required"] = [one for one in schema["required"] if one != "summary"]
+        _take_nulls(schema)
+        schema_parts.add_to(schema, INPUT_SCHEMAS.get(name, {}))
+    members = [*map(schema_parts.ref, made), schemas["Item"]["anyOf"][-1]]
+    reference = schema_parts.ref("InputItemReference")
+    new = [one for one in members if one != reference]
+    return {**made, "InputItem": {"anyOf": members}, "NewItem": {"anyOf": new}}
 
 
 def _open(union: _Schema) -> None:
     """Let it have members of any other type: what the server does not know it carries as it came."""
     known = [*_types(union)]
     union.pop("discriminator", None)
-    union["anyOf"].append(_other(known))
-
-
-def _other(known: Sequence[str] = ()) -> _Schema:
-    kind = {"type": "string", "minLength": 1} | ({"not": {"enum": known}} if known else {})
-    about = "Of another type: carried and repeated unchanged."
-    return {"description": about, "type": "object", "required": ["type"], "properties": {"type": kind}}
+    union["anyOf"].append(schema_parts.untyped(known))
 
 
 def _types(union: _Schema) -> Iterator[str]:
@@ -345,16 +387,14 @@ def _tidy(schema: Any, unions: dict[str, _Schema]) -> Any:
         parts = union["anyOf"]
         if members and all(part in members for part in parts):
             rest = [_tidy(one, unions) for one in members if one not in parts]
-            named = {"$ref": _REF.format(name=name)}
+            named = {"$ref": schema_parts.REF.format(name=name)}
             kept = {k: v for k, v in schema.items() if k not in ("anyOf", "discriminator")}
             return {**kept, "anyOf": [named, *rest]} if rest else {**kept, **named}
     tidy = {key: _tidy(value, unions) for key, value in schema.items()}
     if tidy.get("additionalProperties") is False:
         del tidy["additionalProperties"]
     if tidy.get("type") == "object" and isinstance(tidy.get("properties"), dict):
-        tidy["propertyNames"] = {"pattern": _FIELD_NAME, "maxLength": MAX_UNKNOWN_NAME}
-    if tidy.get("maximum") == MAX_INTEGER:
-        del tidy["maximum"]
+        tidy["propertyNames"] = schema_parts.FIELD_NAMES
     if isinstance(pattern := tidy.get("pattern"), str):
         tidy["pattern"] = pattern.replace(r"\Z", "$")
     return tidy

@@ -21,6 +21,7 @@ from antiphon.server.streaming import answer_headers, answer_whole, stream_run
 from antiphon.spec.decode import decode_response
 from antiphon.spec.error_paths import wrong
 from antiphon.spec.errors import SpecError
+from antiphon.spec.response import Response
 from antiphon.stream.dialects import VERTICE, Dialect
 
 _PROTOCOLS = {name: name for name in (UI, DATA_V1, OPEN_RESPONSES)} | {
@@ -157,6 +158,7 @@ _PROTOCOL = Query(
     "`X-Antiphon-Protocol` has the same effect.",
     {"enum": [UI, DATA_V1, OPEN_RESPONSES]},
 )
+_UI_PARTS = "A part of a UI message stream, or an event of the specification, as `protocol` says."
 ENDPOINTS = (
     Endpoint(
         "POST /api/v1/chat",
@@ -164,10 +166,14 @@ ENDPOINTS = (
         "chatWithAiSdk",
         "Chat with a front end of the Vercel AI SDK",
         "Takes what `useChat` of versions 4 to 7 sends, or plain messages, with any parameter of a response "
-        "beside them. The answer is a stream in the protocol that is asked for. The chat is kept under its "
-        "`id`; with `session_id`, or a single `message`, it continues from the store.",
+        "beside them. The answer is a stream in the protocol that is asked for (plain text in that of AI SDK "
+        "4), and with `stream: false` a response. The chat is kept under its `id`; with `session_id`, or a "
+        "single `message`, it continues from the store.",
         body=ChatBody,
-        answer="text/event-stream",
+        answer=Response,
+        also=("text/plain",),
+        streams=True,
+        stream=_UI_PARTS,
         query=(_PROTOCOL,),
         asks_model=True,
     ),
@@ -184,7 +190,9 @@ ENDPOINTS = (
         resume,
         "resumeChat",
         "Resume a stream",
-        answer="text/event-stream",
+        answer="text/plain",
+        streams=True,
+        stream=_UI_PARTS,
         empty="The chat waits for no answer",
         query=(_PROTOCOL,),
     ),

@@ -7,6 +7,7 @@ from antiphon.engine.saving import stored
 from antiphon.server.api.objects import (
     AnyItem,
     ConversationBody,
+    ConversationMetadataBody,
     ConversationObject,
     DeletedConversation,
     ItemList,
@@ -17,8 +18,8 @@ from antiphon.server.gateway import Gateway
 from antiphon.server.paging import Paging, make_item_list, to_long_form, unknown_cursor
 from antiphon.spec import ids
 from antiphon.spec.codec import encode
-from antiphon.spec.decode import decode_body, decode_stored_items, split_body
-from antiphon.spec.error_paths import missing, wrong
+from antiphon.spec.decode import decode_body, decode_stored_items
+from antiphon.spec.error_paths import wrong
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import Item, ItemReference
 from antiphon.spec.limits import LARGE, MAX_BODY
@@ -50,9 +51,8 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> ConversationObject:
     return _conversation_object(await _find(gateway, exchange))
 
 
-async def update(gateway: Gateway, exchange: Exchange) -> ConversationObject:
+async def update(gateway: Gateway, exchange: Exchange, body: ConversationMetadataBody) -> ConversationObject:
     """The metadata that is sent replaces what was there."""
-    body = await exchange.decode_body(_read_metadata, gateway.config.server.body_limit)
     id = exchange.params["id"]
     if not await gateway.store.set_metadata(exchange.context.tenant, id, encode(body.metadata or {})):
         raise _missing(id)
@@ -138,13 +138,6 @@ async def _body(
         return _read(b"{}")
 
 
-def _read_metadata(raw: bytes, max_bytes: int) -> ConversationBody:
-    fields = split_body(raw, max_bytes=max_bytes)
-    if "metadata" not in fields:
-        raise missing("", "metadata")
-    return StrictDecoder().fields(ConversationBody, fields, "")
-
-
 def _encode_item(data: bytes) -> bytes:
     (item,) = decode_stored_items(b"[%b]" % data)
     return encode_long(to_long_form(item))
@@ -210,8 +203,6 @@ ENDPOINTS = (
         update,
         "updateConversation",
         "Update a conversation",
-        body=ConversationBody,
-        narrows={"required": ["metadata"], "properties": {"metadata": {"type": "object"}}},
     ),
     Endpoint("DELETE /v1/conversations/{id}", delete, "deleteConversation", "Delete a conversation"),
     Endpoint(
@@ -228,7 +219,7 @@ ENDPOINTS = (
         "addItems",
         "Add items to a conversation",
         body=ConversationBody,
-        narrows={"required": ["items"], "properties": {"items": {"minItems": 1}}},
+        narrows={"required": ["items"], "properties": {"items": {"type": "array", "minItems": 1}}},
         answer=ItemList,
     ),
     Endpoint("GET /v1/conversations/{id}/items/{item}", item, "getItem", "Retrieve an item", answer=AnyItem),

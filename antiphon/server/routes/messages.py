@@ -50,6 +50,7 @@ ENDPOINTS = (
         "can continue, and `thread` continues it here. Fields and betas that are not known are carried to "
         "providers of the same API.",
         body=MessagesBody,
+        narrows={"required": ["max_tokens"], "properties": {"max_tokens": {"type": "integer"}}},
         answer=MessageObject,
         streams=True,
         stream=MessageEvent,

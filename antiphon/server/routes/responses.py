@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from antiphon.bridges.encoder import ServerSentEvents
 from antiphon.engine import compaction
 from antiphon.engine.token_counts import count_tokens, turn_to_count
+from antiphon.server.api.body_schemas import ASKS
 from antiphon.server.api.objects import InputTokens
 from antiphon.server.endpoint import Endpoint
 from antiphon.server.exchange import Exchange
@@ -113,6 +114,7 @@ ENDPOINTS = (
         "createResponse",
         "Create a response",
         body=Request,
+        narrows=ASKS,
         answer=Response,
         streams=True,
         idempotent=True,

@@ -18,7 +18,7 @@ from antiphon.server.routes.background import FROM_THE_START, stream_log
 from antiphon.server.streaming import Stream, answer_headers
 from antiphon.spec.codec import Opaque
 from antiphon.spec.decode import decode_response, decode_stored_items
-from antiphon.spec.error_paths import wrong
+from antiphon.spec.error_paths import describe, wrong
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_request
 from antiphon.spec.items import Item, type_of
 from antiphon.spec.limits import LARGE
@@ -36,6 +36,9 @@ _SLICE = 500
 """How many events are audited before others have their turn."""
 
 
+_SWITCHES = {"true": True, "1": True, "false": False, "0": False}
+
+
 class _ItemId(Struct):
     id: str = ""
 
@@ -46,13 +49,20 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
     has sent the earlier ones.
     """
     found = await find(gateway, exchange)
-    if (exchange.query("stream") or "").lower() not in ("true", "1"):
+    start = _starting_after(exchange)
+    if not _streams(exchange.query("stream")):
         await answer(gateway, exchange, found)
         return
     if not found.background:
         message = "only a background response keeps its events; read this one without `stream`"
         raise wrong("stream", message, "not_background")
-    await follow(gateway, exchange, found, _starting_after(exchange))
+    await follow(gateway, exchange, found, start)
+
+
+def _streams(asked: str | None) -> bool:
+    if asked is not None and asked.lower() not in _SWITCHES:
+        raise wrong("stream", f"expected true or false, got {describe(asked)}")
+    return asked is not None and _SWITCHES[asked.lower()]
 
 
 async def follow(

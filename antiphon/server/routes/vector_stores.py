@@ -22,11 +22,16 @@ from antiphon.tools.file_search.embedding import EmbeddingFailed
 from antiphon.tools.file_search.filters import condition
 from antiphon.tools.file_search.library import missing_file
 from antiphon.tools.file_search.search import missing_store
-from antiphon.tools.file_search.search_options import attributes_of, chunking_of, ranking_of, results_of
+from antiphon.tools.file_search.search_options import (
+    MAX_QUERIES,
+    MAX_QUERY,
+    attributes_of,
+    chunking_of,
+    ranking_of,
+    results_of,
+)
 
 _DAY = 86400
-_MOST_QUERIES = 8
-_LONGEST_QUERY = 4096
 
 
 async def create(
@@ -161,10 +166,8 @@ async def search(
     """A search in a vector store: by their words and, with an embedding model, by their meaning."""
     store, tool = await _find(gateway, exchange), gateway.file_search
     queries = [body.query] if isinstance(body.query, str) else body.query
-    if not 1 <= len(queries) <= _MOST_QUERIES or not all(0 < len(one) <= _LONGEST_QUERY for one in queries):
-        message = (
-            f"expected a text of up to {_LONGEST_QUERY:,} characters, or a list of up to {_MOST_QUERIES}"
-        )
+    if not 1 <= len(queries) <= MAX_QUERIES or not all(0 < len(one) <= MAX_QUERY for one in queries):
+        message = f"expected a text of up to {MAX_QUERY:,} characters, or a list of up to {MAX_QUERIES}"
         raise wrong("query", message)
     try:
         async with open_run(exchange.new_run(gateway, "search")) as upstreams:
@@ -266,6 +269,7 @@ ENDPOINTS = (
         "updateVectorStore",
         "Update a vector store",
         body_required=False,
+        narrows={"properties": {"file_ids": {"type": "null"}, "chunking_strategy": {"type": "null"}}},
     ),
     Endpoint("DELETE /v1/vector_stores/{id}", delete, "deleteVectorStore", "Delete a vector store"),
     Endpoint(

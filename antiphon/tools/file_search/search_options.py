@@ -8,9 +8,11 @@ from antiphon.spec.errors import SpecError, invalid_param
 from antiphon.tools.file_search.chunking import Chunking
 
 MOST_RESULTS = 50
-_RANKERS = ("auto", "none", "default-2024-11-15", "default_2024_08_21")
-_SIZES = range(100, 4097)
-_LONGEST_KEY, _LONGEST_VALUE, _MOST_ATTRIBUTES = 64, 512, 16
+RANKERS = ("auto", "none", "default-2024-11-15", "default_2024_08_21")
+CHUNK_SIZES = range(100, 4097)
+"""In tokens."""
+MAX_ATTRIBUTES, MAX_ATTRIBUTE_NAME, MAX_ATTRIBUTE = 16, 64, 512
+MAX_QUERIES, MAX_QUERY = 8, 4096
 
 
 class Ranking(Struct, frozen=True):
@@ -35,9 +37,10 @@ def ranking_of(given: Any, param: str) -> Ranking:
     if given is None:
         return Ranking()
     fields = _object(given, param)
-    if fields.get("ranker") not in (None, *_RANKERS):
-        raise wrong(f"{param}.ranker", f"expected one of {', '.join(_RANKERS)}")
-    threshold = _number(fields.get("score_threshold") or 0, f"{param}.score_threshold", most=1)
+    if fields.get("ranker") not in (None, *RANKERS):
+        raise wrong(f"{param}.ranker", f"expected one of {', '.join(RANKERS)}")
+    least = fields.get("score_threshold")
+    threshold = 0.0 if least is None else _number(least, f"{param}.score_threshold", most=1)
     if fields.get("hybrid_search") is None:
         return Ranking(threshold)
     where = f"{param}.hybrid_search"
@@ -60,11 +63,11 @@ def chunking_of(given: Any, param: str) -> Chunking:
         raise wrong(f"{param}.type", "expected 'auto' or 'static'")
     where = f"{param}.static"
     sizes = _object(fields.get("static"), where)
-    size, overlap = sizes.get("max_chunk_size_tokens"), sizes.get("chunk_overlap_tokens")
-    if isinstance(size, bool) or not isinstance(size, int) or size not in _SIZES:
-        message = f"expected a number from {_SIZES.start} to {_SIZES.stop - 1}"
+    size, overlap = (_whole(sizes.get(f"{name}_tokens")) for name in ("max_chunk_size", "chunk_overlap"))
+    if size is None or size not in CHUNK_SIZES:
+        message = f"expected a number from {CHUNK_SIZES.start} to {CHUNK_SIZES.stop - 1}"
         raise wrong(f"{where}.max_chunk_size_tokens", message)
-    if isinstance(overlap, bool) or not isinstance(overlap, int) or not 0 <= overlap <= size // 2:
+    if overlap is None or not 0 <= overlap <= size // 2:
         raise wrong(f"{where}.chunk_overlap_tokens", "expected a number from 0 to half of the chunk's size")
     return Chunking(size, overlap)
 
@@ -73,16 +76,23 @@ def attributes_of(given: Any, param: str) -> dict[str, Any]:
     if given is None:
         return {}
     fields = _object(given, param)
-    if len(fields) > _MOST_ATTRIBUTES:
-        raise wrong(param, f"a file has {_MOST_ATTRIBUTES} attributes at most")
+    if len(fields) > MAX_ATTRIBUTES:
+        raise wrong(param, f"a file has {MAX_ATTRIBUTES} attributes at most")
     for name, value in fields.items():
-        if len(name) > _LONGEST_KEY:
-            raise wrong(param, f"the name of an attribute has {_LONGEST_KEY} characters at most")
-        is_short = not isinstance(value, str) or len(value) <= _LONGEST_VALUE
+        if len(name) > MAX_ATTRIBUTE_NAME:
+            raise wrong(param, f"the name of an attribute has {MAX_ATTRIBUTE_NAME} characters at most")
+        is_short = not isinstance(value, str) or len(value) <= MAX_ATTRIBUTE
         if not isinstance(value, str | int | float | bool) or not is_short:
-            message = f"expected a number, a boolean, or a text of {_LONGEST_VALUE} characters at most"
+            message = f"expected a number, a boolean, or a text of {MAX_ATTRIBUTE} characters at most"
             raise wrong(f"{param}.{name}", message)
     return fields
+
+
+def _whole(given: Any) -> int | None:
+    """A whole number, which JSON may also write as `100.0`."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or given != given // 1:
+        return None
+    return int(given)
 
 
 def _object(given: Any, param: str) -> dict[str, Any]:

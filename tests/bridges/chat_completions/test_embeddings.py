@@ -47,7 +47,7 @@ async def test_every_provider_that_has_embeddings(wire: str, tmp_path: Path) -> 
         if wire in TOKENS:
             tokens = await create(model=model, input=[[1, 2], [3]], user="u")
             assert [one.embedding for one in tokens.data] == [vector_of([1, 2]), vector_of([3])]
-            one = await create(model=model, input=[1, 2, 3])
+            one = await create(model=model, input=[1, 2.0, 3])
             assert [found.embedding for found in one.data] == [vector_of([1, 2, 3])]
         else:
             with pytest.raises(openai.BadRequestError) as refused:
@@ -101,6 +101,7 @@ def test_mistakes_and_unknown_fields(serve: Serve) -> None:
         ({"input": []}, "input"),
         ({"input": ["a", 1]}, "input"),
         ({"input": [[]]}, "input"),
+        ({"input": [1.5]}, "input"),
         ({"input": ["a"] * 2049}, "input"),
         ({"input": "a", "dimensions": 0}, "dimensions"),
         ({"input": "a", "encoding_format": "hex"}, "encoding_format"),

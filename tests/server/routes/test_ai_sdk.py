@@ -187,7 +187,7 @@ def test_the_chat_has_a_health_of_its_own(serve: Serve) -> None:
 )
 @pytest.mark.parametrize("protocol", STARTS)
 def test_a_bad_request_is_an_error_in_json(client: Client, body: Json, param: str, protocol: str) -> None:
-    status = 404 if param == "model" else 400
+    status = 404 if param == "model" or body.get("id") == "never-seen" else 400
     error = client.refused(status, "POST", f"{CHAT}?protocol={protocol}", json=body)
     assert error["param"] == param
 

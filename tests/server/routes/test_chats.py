@@ -88,7 +88,7 @@ def test_branches_stay_and_the_chat_moves_between_them(client: Client) -> None:
     page = client.ok("GET", f"{CHATS}/{id}/responses?limit=2&after={first}")
     assert ([node["id"] for node in page["data"]], page["has_more"]) == ([second, again], True)
     assert (page["first_id"], page["last_id"]) == (second, again)
-    assert client.refused(400, "GET", f"{CHATS}/{id}/responses?after=nope")["param"] == "after"
+    assert client.refused(404, "GET", f"{CHATS}/{id}/responses?after=nope")["param"] == "after"
     error = client.refused(404, "POST", f"{CHATS}/{id}", json={"current": "resp_nope"})
     assert (error["code"], error["param"]) == ("response_not_found", "current")
 
@@ -185,7 +185,7 @@ def test_chats_are_named_pinned_and_found(serve: Serve) -> None:
     for wrong, param in (({"title": 1}, "title"), ({"title": "x" * 201}, "title"), ({"pinned": 1}, "pinned")):
         assert client.refused(400, "POST", f"{CHATS}/{octopus}", json=wrong)["param"] == param
     assert client.refused(400, "GET", f"{CHATS}?limit=0")["param"] == "limit"
-    assert client.refused(400, "GET", f"{CHATS}?after=chat_nope")["param"] == "after"
+    assert client.refused(404, "GET", f"{CHATS}?after=chat_nope")["param"] == "after"
     assert client.refused(400, "GET", CHATS, params={"search": "x" * 201})["param"] == "search"
 
 

@@ -129,8 +129,17 @@ def test_input_items_are_whole_and_in_pages(client: Client) -> None:
     ],
 )
 def test_a_wrong_page_is_refused_with_its_param(client: Client, query: str, param: str) -> None:
+    id, status = client.create(input="hi")["id"], 404 if param == "after" else 400
+    assert client.refused(status, "GET", f"/v1/responses/{id}/input_items?{query}")["param"] == param
+
+
+@pytest.mark.parametrize(
+    ("query", "param"),
+    [("stream=maybe", "stream"), ("starting_after=-1", "starting_after"), ("stream=true", "stream")],
+)
+def test_wrong_options_of_a_stream_are_refused(client: Client, query: str, param: str) -> None:
     id = client.create(input="hi")["id"]
-    assert client.refused(400, "GET", f"/v1/responses/{id}/input_items?{query}")["param"] == param
+    assert client.refused(400, "GET", f"/v1/responses/{id}?{query}")["param"] == param
 
 
 def test_nobody_reaches_what_belongs_to_another_tenant(serve: Serve, upstream: Upstream) -> None:
