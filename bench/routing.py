@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple
 from antiphon.config import Route, RouteSettings, Target
 from antiphon.engine.routing.dispatch import Dispatch, Grant, Wait
 from antiphon.engine.routing.failure_kinds import AttemptFailure
-from antiphon.engine.routing.order import EXPLORED, Candidate, SmoothWeights, ordered
+from antiphon.engine.routing.order import EXPLORED, Candidate, SmoothWeights, sort_candidates
 from antiphon.engine.routing.states import States
 from bench import svg
 
@@ -101,7 +101,7 @@ class Simulation:
             self._later(pause, self._arrive)
         found = [Candidate(target, self._states[target], n) for n, target in enumerate(self._route.targets)]
         explores = self._route.settings.strategy == "fastest" and self._random.random() < EXPLORED
-        able = ordered(self._route, found, self._now, weights=self._weights, explores=explores)
+        able = sort_candidates(self._route, found, self._now, weights=self._weights, explores=explores)
         self._go_on(Dispatch(self._route.settings, self._states, able, random=self._random))
 
     def _go_on(self, dispatch: Dispatch) -> None:
@@ -134,7 +134,7 @@ class Simulation:
         self._later(seconds, lambda: self._answer(dispatch, grant, seconds))
 
     def _answer(self, dispatch: Dispatch, grant: Grant, seconds: float) -> None:
-        grant.candidate.state.estimates.answered(self._now, seconds, 100, seconds)
+        grant.candidate.state.estimates.note_answer(self._now, seconds, 100, seconds)
         grant.succeed(dispatch.states)
         self.outcome.answered += 1
         self.outcome.targets[grant.candidate.position].answered.append(self._now)
@@ -144,7 +144,7 @@ class Simulation:
         asked.failed.append(self._now)
         if grant.admission == "probe":
             asked.probes -= 1
-        dispatch.failed(grant, kind, self._now, self._retry_after if kind == "rate_limit" else None)
+        dispatch.note_failure(grant, kind, self._now, self._retry_after if kind == "rate_limit" else None)
         self._go_on(dispatch)
 
     def _behaviour(self, position: int) -> tuple[float, AttemptFailure | None]:

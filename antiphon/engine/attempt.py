@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from antiphon.config import Target
 from antiphon.engine.capabilities import report_unsupported
-from antiphon.engine.context import Resolved, shown
+from antiphon.engine.context import Resolved, prepare_items
 from antiphon.engine.failures import CLOSED, note_failure
 from antiphon.engine.files import with_files
 from antiphon.engine.grammar import GrammarCheck, grammars_of
@@ -253,10 +253,10 @@ async def items_to_show(run: RunState, provider: Provider, turn: Turn, context: 
 
     def translate(items: list[Item]) -> list[Item]:
         items = items if speaks_messages else told_plainly(items)
-        return run.settings.hosted.history.told(items, takes=takes, tenant=turn.tenant)
+        return run.settings.hosted.history.show_calls(items, takes=takes, tenant=turn.tenant)
 
     seal = run.services.seal
-    return await shown(context, Proofs(seal, provider, turn), turn.tenant, seal, translate)
+    return await prepare_items(context, Proofs(seal, provider, turn), turn.tenant, seal, translate)
 
 
 async def inline_media(run: RunState, provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
@@ -265,7 +265,7 @@ async def inline_media(run: RunState, provider: Provider, turn: Turn, items: lis
     if media is None or not has_media(items):
         return items
     items = await with_files(hosted.tools.get("file_search"), provider, turn, items, run.services.clock())
-    return await media.embedded(provider, turn, items)
+    return await media.inline(provider, turn, items)
 
 
 async def _give_items(

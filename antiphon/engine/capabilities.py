@@ -81,7 +81,7 @@ def _missing(parameters: frozenset[str]) -> list[str]:
 
 def report_unsupported(turn: Turn, provider: Provider) -> None:
     """Leave a receipt for each parameter that this provider does not have; refuse one that carries words."""
-    for loss in _unsupported(turn, provider.capabilities):
+    for loss in _list_unsupported(turn, provider.capabilities):
         if loss.action == REFUSED:
             refusal = invalid_param(
                 loss.param, f"{provider.name} cannot be sent `{loss.param}`: {loss.reason}"
@@ -96,7 +96,7 @@ def losses(turn: Turn, provider: Provider, info: ModelInfo) -> list[Loss]:
     The items of the turn have to be known. Nothing is sent, and no receipt is left.
     """
     takes, request = provider.capabilities, turn.request
-    found = list(_unsupported(turn, takes))
+    found = list(_list_unsupported(turn, takes))
     for kind, param in _media(turn.items).items():
         if not _takes(takes, kind):
             found.append(Loss(param, f"this provider takes no {_plural(kind)}", REFUSED))
@@ -148,7 +148,7 @@ def estimated_tokens(turn: Turn) -> int:
     return tokens_in(_characters(turn))
 
 
-def _unsupported(turn: Turn, takes: Capabilities) -> Iterator[Loss]:
+def _list_unsupported(turn: Turn, takes: Capabilities) -> Iterator[Loss]:
     """The parameters of the request that a provider does not have."""
     request = turn.request
     for name in _missing(takes.parameters):

@@ -58,7 +58,7 @@ def resolve_alone(request: Request, is_large: bool = False) -> Resolved | None:
         return None
     if not isinstance(words, str) and (is_large or set(map(type, words)) != {Message} or has_media(words)):
         return None
-    given = input_items(words) if isinstance(words, str) else identified(words)
+    given = input_items(words) if isinstance(words, str) else give_ids(words)
     # Two lists: the first is the provider's, and what it adds there was not given by the client.
     return Resolved([*given], given, is_plain=True)
 
@@ -113,9 +113,9 @@ async def resolve(
         if isinstance(request.input, list):
             check_pictures(request.input)
         context = previous.json() if previous is not None else earlier
-        return decode_stored_items(context) if context else [], identified(input_items(request.input))
+        return decode_stored_items(context) if context else [], give_ids(input_items(request.input))
 
-    def joined() -> Resolved:
+    def join() -> Resolved:
         if set(map(type, before)) | set(map(type, given)) == {Message}:
             items, is_plain = [*before, *given], True  # nothing to pair or to open
         else:
@@ -125,11 +125,11 @@ async def resolve(
     is_large = is_large or (previous.size if previous is not None else len(earlier)) > LARGE
     before, given = await in_worker_thread(read) if is_large else read()
     if ItemReference in set(map(type, given)):
-        given = await _dereferenced(given, before, tenant, store)
-    return await in_worker_thread(joined) if is_large else joined()
+        given = await _resolve_references(given, before, tenant, store)
+    return await in_worker_thread(join) if is_large else join()
 
 
-async def shown(
+async def prepare_items(
     resolved: Resolved,
     proofs: Proofs,
     tenant: str,
@@ -143,12 +143,12 @@ async def shown(
     if resolved.is_plain:
         return resolved.items
 
-    def opened() -> list[Item]:
-        items = proofs.opened(resolved.items, resolved.start)
-        items = _opened(items, resolved.start, tenant, seal, proofs)
+    def open_items() -> list[Item]:
+        items = proofs.open_items(resolved.items, resolved.start)
+        items = _open_compactions(items, resolved.start, tenant, seal, proofs)
         return items if told is None else told(items)
 
-    return await in_worker_thread(opened) if resolved.is_large else opened()
+    return await in_worker_thread(open_items) if resolved.is_large else open_items()
 
 
 def input_items(given: str | list[Item] | None) -> list[Item]:
@@ -159,7 +159,7 @@ def input_items(given: str | list[Item] | None) -> list[Item]:
     return given
 
 
-def identified(items: list[Item]) -> list[Item]:
+def give_ids(items: list[Item]) -> list[Item]:
     """Every item with an id of its own, so that it can be listed and referred to."""
     named: list[Item] = []
     for item in items:
@@ -204,7 +204,7 @@ async def _conversation(id: str, tenant: str, store: Store) -> bytes:
     return raw
 
 
-async def _dereferenced(given: list[Item], before: list[Item], tenant: str, store: Store) -> list[Item]:
+async def _resolve_references(given: list[Item], before: list[Item], tenant: str, store: Store) -> list[Item]:
     references = {n: item.id for n, item in enumerate(given) if isinstance(item, ItemReference)}
     if len(references) > _MOST_REFERENCES:
         message = f"a request may refer to {_MOST_REFERENCES:,} items; this one refers to {len(references):,}"
@@ -236,7 +236,7 @@ def _as_compaction(item: Opaque) -> Item:
     return Compaction(id=item.id, encrypted_content=sealed) if isinstance(sealed, str) else item
 
 
-def _opened(items: list[Item], start: int, tenant: str, seal: Seal, proofs: Proofs) -> list[Item]:
+def _open_compactions(items: list[Item], start: int, tenant: str, seal: Seal, proofs: Proofs) -> list[Item]:
     """Compaction items become the summary that they hold; an upstream that makes its own opens those.
 
     A stored turn that asked for a summary stands for everything before it.

@@ -54,7 +54,7 @@ async def _ask_route(
             grant.release(routes.states)
             raise
         else:
-            grant.candidate.state.estimates.answered(routes.clock(), perf_counter() - began, 0, 0.0)
+            grant.candidate.state.estimates.note_answer(routes.clock(), perf_counter() - began, 0, 0.0)
             grant.succeed(routes.states)
             return found
     those = f"every target of {run.model!r} that gives embeddings"
@@ -90,9 +90,9 @@ def _judge(dispatch: Dispatch, grant: Grant, error: UpstreamError, now: float) -
         UPSTREAM_AUTH,
     )
     if kind != "unsupported" and not may_lack_them:
-        dispatch.failed(grant, kind, now, error.retry_after)
+        dispatch.note_failure(grant, kind, now, error.retry_after)
         return
-    dispatch.refused(grant)
+    dispatch.note_refusal(grant)
     if may_lack_them and kind not in dispatch.settings.fallback_on:
         dispatch.end()
 

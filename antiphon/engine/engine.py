@@ -270,7 +270,7 @@ class Engine:
             hidden=partial(report_hidden, turn, provider.name),
             first_sequence_number=dialect.first_sequence_number,
             error_event=error_event,
-            seal=Proofs(self.seal, provider, turn).sealed,
+            seal=Proofs(self.seal, provider, turn).seal_blob,
             receipts=turn.receipts if counted else (),
             room=AnswerRoom(turn.answer_limit, MOST_DELTAS),
             limited=partial(turn.receipt, "gateway", "output", TOO_LONG, TRUNCATED),

@@ -71,7 +71,7 @@ class GrammarCheck:
                     if better is not None:
                         reason = f"the model was asked again for the call of {call.name!r}: {wrong}"
                         turn.receipt(POLICY, "output", reason, SUPPRESSED)
-                        deltas = call.replaced(deltas, better)
+                        deltas = call.replace_input(deltas, better)
                         continue
                 reason = f"the call of {call.name!r} is not known to follow its grammar: {wrong}"
                 turn.receipt(POLICY, "output", reason, UNMET)
@@ -118,7 +118,7 @@ class _Call(Struct):
     def text(self) -> str:
         return "".join(self.pieces)
 
-    def replaced(self, deltas: list[AnyDelta], text: str) -> list[AnyDelta]:
+    def replace_input(self, deltas: list[AnyDelta], text: str) -> list[AnyDelta]:
         """The deltas with this text for the input of the call; no delta changes its place."""
         changed = list(deltas)
         for n in self.places:

@@ -56,11 +56,11 @@ class IdempotencyClaim(Struct, eq=False):
         if keep is None:
             return self.settle
 
-        async def kept(run: "Run") -> None:
+        async def keep_and_settle(run: "Run") -> None:
             await keep(run)
             await self.settle(run)
 
-        return kept
+        return keep_and_settle
 
     async def settle(self, run: "Run") -> None:
         """The run is over: a key without a stored response is free before the client hears of the end."""
@@ -132,7 +132,7 @@ class IdempotencyKeys:
             if taken is None:
                 return self._hold(claim)
             if taken.body != body:
-                raise _reused()
+                raise _reuse_error()
             if taken.response is not None:
                 found = await self._store.get(tenant, taken.response)
                 if found is not None:
@@ -182,6 +182,6 @@ def _in_progress() -> SpecError:
     return SpecError(ErrorPayload("invalid_request", message, IN_PROGRESS, HEADER), 409)
 
 
-def _reused() -> SpecError:
+def _reuse_error() -> SpecError:
     message = f"this {HEADER} was used for another request; a new request needs a new key"
     return SpecError(ErrorPayload("invalid_request", message, REUSED, HEADER), 409)

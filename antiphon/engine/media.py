@@ -85,11 +85,11 @@ class MediaFetcher:
         self._settings = settings
         self._http = http
 
-    async def embedded(self, provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
+    async def inline(self, provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
         """The items with bytes in place of the addresses that this provider does not take."""
         kinds = _fetched_for(provider)
         places: dict[_Wanted, str] = {}
-        for place, want in _wanted(turn, items, kinds) if kinds else ():
+        for place, want in _find_addresses(turn, items, kinds) if kinds else ():
             places.setdefault(want, place)
         if not places:
             return items
@@ -142,7 +142,7 @@ class _Visit:
     async def _follow(self, wanted: _Wanted) -> Fetched:
         url = wanted.url
         for _ in range(_MOST_REDIRECTS + 1):
-            answer = await self._ask(wanted.kind, _checked(url))
+            answer = await self._ask(wanted.kind, _check_address(url))
             if isinstance(answer, Fetched):
                 return answer
             if url[:6].lower() == "https:" and answer[:6].lower() != "https:":
@@ -164,7 +164,7 @@ class _Visit:
         try:
             async with request as response:
                 if response.status in _REDIRECTS and (location := response.headers.get("location")):
-                    return _joined(url, location)
+                    return _join_address(url, location)
                 if response.status != 200:
                     raise _Trouble(FAILED, f"{host} answered with HTTP {response.status}")
                 body = await self._read(response, host)
@@ -213,7 +213,7 @@ def _fetched_for(provider: Provider) -> frozenset[_Kind]:
     return frozenset(kinds)
 
 
-def _wanted(turn: Turn, items: list[Item], kinds: frozenset[_Kind]) -> list[tuple[str, _Wanted]]:
+def _find_addresses(turn: Turn, items: list[Item], kinds: frozenset[_Kind]) -> list[tuple[str, _Wanted]]:
     """Every address, and where the client finds it; those of the stored context stand in `input`."""
     found = []
     for where, item in zip(input_places(turn.request, items), items, strict=True):
@@ -243,7 +243,7 @@ def _with_bytes(item: Item, found: dict[_Wanted, Fetched]) -> Item:
     _, parts = parts_of(item)
     if not any(_want(part) in found for part in parts):
         return item
-    made = [_replaced(part, found) for part in parts]
+    made = [_replace_address(part, found) for part in parts]
     match item:
         case Message():
             return replace(item, content=made)
@@ -252,7 +252,7 @@ def _with_bytes(item: Item, found: dict[_Wanted, Fetched]) -> Item:
     return item
 
 
-def _replaced(part: ContentPart, found: dict[_Wanted, Fetched]) -> ContentPart:
+def _replace_address(part: ContentPart, found: dict[_Wanted, Fetched]) -> ContentPart:
     want = _want(part)
     fetched = found.get(want) if want is not None else None
     match part:
@@ -280,7 +280,7 @@ def _host(url: str) -> str:
         return "the address"
 
 
-def _checked(url: str) -> str:
+def _check_address(url: str) -> str:
     try:
         urlsplit(url)
     except ValueError:
@@ -292,7 +292,7 @@ def _checked(url: str) -> str:
     return url
 
 
-def _joined(url: str, location: str) -> str:
+def _join_address(url: str, location: str) -> str:
     try:
         return urljoin(url, location)
     except ValueError:

@@ -44,18 +44,18 @@ class Proofs(Struct, eq=False):
         payload = error.payload
         self._turn.receipt(self._provider.name, payload.param or "input", payload.message, SUPPRESSED)
 
-    def sealed(self, blob: str) -> str:
+    def seal_blob(self, blob: str) -> str:
         proof = _Proof(self._provider.name, self._turn.model, blob)
         return self._seal.seal(msgspec.json.encode(proof), tenant=self._turn.tenant, purpose=REASONING)
 
-    def opened(self, items: list[Item], start: int) -> list[Item]:
+    def open_items(self, items: list[Item], start: int) -> list[Item]:
         """The items as the provider may see them; those from `start` on came with this request."""
         return [
-            self._opened(item, n - start) if isinstance(item, Reasoning) and item.encrypted_content else item
+            self._open(item, n - start) if isinstance(item, Reasoning) and item.encrypted_content else item
             for n, item in enumerate(items)
         ]
 
-    def _opened(self, item: Reasoning, n: int) -> Reasoning:
+    def _open(self, item: Reasoning, n: int) -> Reasoning:
         blob = item.encrypted_content or ""
         own = copy(item)
         own.encrypted_content = None

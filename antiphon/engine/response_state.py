@@ -31,7 +31,7 @@ class ResponseState(Struct, eq=False):
         """From here on this target is asked, with this turn."""
         composer, run = self.composer, self.run
         composer.response.model = turn.target
-        composer.seal = Proofs(run.services.seal, provider, turn).sealed
+        composer.seal = Proofs(run.services.seal, provider, turn).seal_blob
         composer.hidden = partial(report_hidden, turn, provider.name)
         run.target, run.turn = target, turn
 

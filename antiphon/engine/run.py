@@ -268,13 +268,13 @@ class Run(Struct, eq=False, weakref=True):
             await asyncio.sleep(0)
 
     @property
-    def said(self) -> int:
+    def answer_size(self) -> int:
         """How many bytes the answer has."""
         return self.turn.answer_limit - self.composer.room.bytes
 
     @property
     def is_long(self) -> bool:
-        return self.said > _LONG
+        return self.answer_size > _LONG
 
     def _stop_waiting(self) -> None:
         if self._patience_timer is not None:

@@ -41,16 +41,16 @@ class Saving(Struct, eq=False):
     def __call__(self, run: Run) -> Awaitable[None]:
         if self.memory is None and self.keep is None and not run.turn.is_large:
             return self.engine.store.save(self.engine.record(run, self.tenant))
-        return self._kept(run)
+        return self._save_all(run)
 
-    async def _kept(self, run: Run) -> None:
+    async def _save_all(self, run: Run) -> None:
         is_large = run.turn.is_large
         if run.turn.request.store:
             record = self.engine.record
             new = await in_worker_thread(record, run, self.tenant) if is_large else record(run, self.tenant)
             await self.engine.store.save(new)
         if self.memory is not None and run.response.status in ("completed", "incomplete"):
-            context = await in_worker_thread(remembered, run) if is_large else remembered(run)
+            context = await in_worker_thread(make_memory, run) if is_large else make_memory(run)
             self.memory.keep(run.response.id, context)
         if self.keep is not None:
             await self.keep(run)
@@ -73,7 +73,7 @@ def stored(items: list[Item], is_large: bool = False) -> list[StoredItem]:
     return [StoredItem(item.id or None, encoded(item)) for item in items]
 
 
-def remembered(run: Run) -> Context:
+def make_memory(run: Run) -> Context:
     """The run as a WebSocket remembers it."""
     previous = run.resolved.previous
     return Context(

@@ -51,7 +51,7 @@ async def fit(takes: Capabilities, turn: Turn, items: list[Item], count_tokens: 
                     param="input",
                 )
             )
-        items, count = await _shortened(count_tokens, turn, items, room)
+        items, count = await _shorten(count_tokens, turn, items, room)
     if count + asked > window:
         _lower_limit(turn, window - count)
     return items
@@ -72,7 +72,7 @@ def _at_most(turn: Turn) -> int:
     return items + len(turn.request.instructions or "") * 4 + len(encode(turn.tools))
 
 
-async def _shortened(count_tokens: Count, turn: Turn, items: list[Item], room: int) -> tuple[list[Item], int]:
+async def _shorten(count_tokens: Count, turn: Turn, items: list[Item], room: int) -> tuple[list[Item], int]:
     """What is left, and its tokens; the search for the fewest blocks to leave out is halved at each step.
 
     A call and its output leave together.

@@ -160,7 +160,7 @@ class Gateway:
     def end(self, run: Run) -> None:
         self._runs.discard(run)
         if run.is_long:
-            self.freed.add(_COPIES * run.said)
+            self.freed.add(_COPIES * run.answer_size)
         if self.stopping and not self._runs:
             self._quiet.set()
 
@@ -185,7 +185,7 @@ class Gateway:
         with suppress(TimeoutError):
             async with asyncio.timeout(limit) as self._patience:
                 await self._quiet.wait()
-                await self.background.finished()
+                await self.background.wait_until_idle()
         self._patience = None
         self._is_over = True
         for run in list(self._runs):

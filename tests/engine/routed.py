@@ -99,7 +99,7 @@ class World:
         events: list[AnyEvent] = []
         while logged := await background.events("", job.id, len(events) - 1):
             events += [decode_event(one.data) for one in logged]
-        await background.finished()
+        await background.wait_until_idle()
         await background.close()
         check(events, fields.get("tools", []))
         last = events[-1]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from antiphon.engine.context import Memory, Resolved, resolve, resolve_alone, shown
+from antiphon.engine.context import Memory, Resolved, prepare_items, resolve, resolve_alone
 from antiphon.engine.reasoning import Proofs
 from antiphon.engine.saving import encode_all, stored
 from antiphon.providers.base import Turn
@@ -71,7 +71,7 @@ async def resolved(store: SqliteStore, tenant: str = "", **fields: Any) -> Resol
     request = decode_request(encode({"model": "m", **fields}))
     proofs = Proofs(SEAL, Silent(), Turn(model="m", request=request, items=[], tenant=tenant))
     found = await resolve(request, tenant=tenant, store=store, memory=memory, pairing=pairing)
-    return replace(found, items=await shown(found, proofs, tenant, SEAL))
+    return replace(found, items=await prepare_items(found, proofs, tenant, SEAL))
 
 
 def texts(found: list[Item]) -> list[str]:

@@ -155,7 +155,7 @@ async def test_a_background_response_is_admitted_before_it_is_queued(
         job = await background.start(request, state)
         assert gate.calls[0] == "admit"
         await job.ended.wait()
-        await background.finished()
+        await background.wait_until_idle()
         assert (gate.calls, len(ends.runs)) == (["admit", "reserve a"], 1)
     else:
         with pytest.raises(SpecError):

@@ -90,7 +90,7 @@ def embed(http: UpstreamClient) -> Embed:
         items: list[Any], settings: Settings = SETTINGS, provider: Provider | None = None
     ) -> list[Any]:
         turn = make_turn({"input": items})
-        made = await MediaFetcher(settings, http).embedded(provider or bytes_only(http), turn, turn.items)
+        made = await MediaFetcher(settings, http).inline(provider or bytes_only(http), turn, turn.items)
         return [to_builtins(item) for item in made]
 
     return embedded
@@ -173,12 +173,12 @@ async def test_what_needs_no_fetching_is_left_alone(web: Web, http: UpstreamClie
         }
     )
     media = MediaFetcher(SETTINGS, http)
-    assert await media.embedded(bytes_only(http), turn, turn.items) is turn.items
+    assert await media.inline(bytes_only(http), turn, turn.items) is turn.items
     takes_urls = build(ChatProvider, "chat", http, web.base_url, profile="openai", api_key=Secret("k"))
     pictured = make_turn({"input": [user(image(url))]})
-    assert await media.embedded(takes_urls, pictured, pictured.items) is pictured.items
+    assert await media.inline(takes_urls, pictured, pictured.items) is pictured.items
     takes_none = build(ChatProvider, "chat", http, web.base_url, profile="deepseek")
-    assert await media.embedded(takes_none, pictured, pictured.items) is pictured.items
+    assert await media.inline(takes_none, pictured, pictured.items) is pictured.items
     assert web.requests == []
 
 
@@ -186,7 +186,7 @@ async def test_the_items_of_the_request_keep_their_addresses(web: Web, http: Ups
     url = web.page("/dot.png", PNG)
     turn = make_turn({"input": [user(image(url)), user({"type": "input_text", "text": "Hi"})]})
     before = encode(turn.items)
-    made = await MediaFetcher(SETTINGS, http).embedded(bytes_only(http), turn, turn.items)
+    made = await MediaFetcher(SETTINGS, http).inline(bytes_only(http), turn, turn.items)
     assert encode(turn.items) == before
     assert encode(made) != before
     assert made[1] is turn.items[1]
@@ -308,7 +308,7 @@ async def test_https_does_not_lead_back_to_http(web: Web, tmp_path: Path) -> Non
     async with serving(moved, tls=certificate.server) as server:
         turn = make_turn({"input": [user(image(server.url))]})
         with pytest.raises(SpecError) as caught:
-            await MediaFetcher(SETTINGS, client).embedded(bytes_only(client), turn, turn.items)
+            await MediaFetcher(SETTINGS, client).inline(bytes_only(client), turn, turn.items)
     await client.close()
     assert caught.value.payload.code == "media_address_forbidden"
     assert web.requests == []
@@ -414,7 +414,7 @@ async def test_where_it_went_wrong(web: Web, http: UpstreamClient) -> None:
             shown[given.index(hosted)] = make_turn({"input": called}).items
         turn.items = [*make_turn({"input": before}).items, *chain.from_iterable(shown)]
         with pytest.raises(SpecError) as caught:
-            await media.embedded(provider, turn, turn.items)
+            await media.inline(provider, turn, turn.items)
         assert caught.value.payload.param == param
 
 

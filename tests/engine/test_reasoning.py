@@ -153,9 +153,9 @@ def test_every_proof_survives_the_way_there_and_back(blob: str, tenant: str, mod
     tenant, model = (text.encode("utf-8", "replace").decode() for text in (tenant, model))
     turn = Turn(model=model, request=Request(), items=[], tenant=tenant)
     proofs = Proofs(Seal([bytes(32)]), Thinking(), turn)
-    item = Reasoning(summary=[], encrypted_content=proofs.sealed(blob))
+    item = Reasoning(summary=[], encrypted_content=proofs.seal_blob(blob))
     items: list[Item] = [item]
-    (opened,) = proofs.opened(items, 0)
+    (opened,) = proofs.open_items(items, 0)
     assert isinstance(opened, Reasoning)
     assert opened.encrypted_content == blob
     assert item.encrypted_content != blob

@@ -253,7 +253,7 @@ async def test_a_background_response_is_settled_once(store: Store) -> None:
     async with gateway.background() as background:
         job = await gateway.queue(background)
         assert await gateway.end_of(job.id) == "completed"
-        await background.finished()
+        await background.wait_until_idle()
     assert await gateway.charges() == [(job.id, [5, 1])]
     assert gateway.gate.ended == [job.id]
     assert gateway.gate.outcomes == ["answered"]
@@ -270,7 +270,7 @@ async def test_a_background_response_that_is_cancelled_reports_what_was_known(st
         assert found is not None
         assert found.status == "incomplete"
         assert await gateway.charges() == [(job.id, [4, 1])]
-        await background.finished()
+        await background.wait_until_idle()
     assert gateway.gate.ended == [job.id]
     assert gateway.gate.outcomes == ["cancelled"]
 
@@ -287,7 +287,7 @@ async def test_a_takeover_settles_once_with_what_both_processes_took(
         assert await one.charges() == []
     async with two.background() as second:
         assert await two.end_of(job.id) == "completed"
-        await second.finished()
+        await second.wait_until_idle()
     assert await two.charges() == [(job.id, [9, 2])]
     assert (one.gate.ended, two.gate.ended) == ([], [job.id])
     assert two.gate.outcomes == ["answered"]
@@ -305,7 +305,7 @@ async def test_a_response_that_another_process_can_only_end_is_settled_by_it(
         await provider.waiting.wait()
     async with two.background() as second:
         assert await two.end_of(job.id) == "failed"
-        await second.finished()
+        await second.wait_until_idle()
     assert await two.charges() == [(job.id, [4, 1])]
     assert (one.gate.ended, two.gate.ended) == ([], [job.id])
     assert two.gate.outcomes == ["failed"]
@@ -340,7 +340,7 @@ async def test_a_response_that_is_deleted_while_its_process_is_gone_is_settled(t
         await store.delete(TENANT, job.id)
         job.progress_changed()
         await job.ended.wait()
-        await first.finished()
+        await first.wait_until_idle()
     assert await two.charges() == [(job.id, [0, 0])]
     assert (one.gate.ended, two.gate.ended) == ([], [job.id])
     await store.close()
@@ -353,7 +353,7 @@ async def test_an_answer_that_breaks_off_is_a_run_that_failed(store: Store, is_b
         async with gateway.background() as background:
             job = await gateway.queue(background)
             assert await gateway.end_of(job.id) == "failed"
-            await background.finished()
+            await background.wait_until_idle()
     else:
         run = await gateway.start()
         assert (await run.result()).status == "failed"

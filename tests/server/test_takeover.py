@@ -165,7 +165,7 @@ def _has_ended(folder: Path, id: str, n: int) -> bool:
     keys = load_keys(folder, [])
     with closing(sqlite3.connect(folder / "antiphon.db")) as database:
         ((sealed,),) = database.execute("SELECT job FROM responses WHERE id = ?", (id,)).fetchall()
-    record = JobRecord.opened(sealed, Seal([keys.current, *keys.older]), "", id)
+    record = JobRecord.unseal(sealed, Seal([keys.current, *keys.older]), "", id)
     started = None if record.hosted is None else record.hosted.started
     return started is not None and started.calls[n].ended
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from antiphon.bridges.encoder import Headers
-from antiphon.engine.context import identified
+from antiphon.engine.context import give_ids
 from antiphon.engine.engine import Engine
 from antiphon.engine.run import Run
 from antiphon.engine.saving import stored
@@ -56,7 +56,7 @@ class Thread:
         """Adds what this run was given beyond the history, and what it made."""
         engine, tenant = self.engine, run.turn.tenant
         now = engine.clock()
-        made = identified(settled(run.response.output))
+        made = give_ids(settled(run.response.output))
         items = stored([*run.resolved.input[len(self.history) :], *made])
         expires = engine.expires_at(now)
         try:

@@ -22,7 +22,7 @@ from antiphon.engine.background.takeover import (
     Restored,
     final_change,
     rejoin_run,
-    restored,
+    restore_run,
 )
 from antiphon.engine.engine import Engine
 from antiphon.engine.failures import SHUTDOWN, note_failure
@@ -116,7 +116,7 @@ class Background:
         refusal = RESTARTED
         try:
             if response.attempt == 0 or self._engine.config.background.on_death == "continue":
-                found = await restored(self._engine, response)
+                found = await restore_run(self._engine, response)
         except UnreadableJob as error:
             log.error("background response %s cannot continue: %s", response.id, error)
             refusal = UNREADABLE_JOB
@@ -169,7 +169,7 @@ class Background:
         """The next logged events, waited for; none when there are no more, None without such a response."""
         return await self._logs.events(tenant, id, after)
 
-    async def finished(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until nothing runs any more."""
         while self._tasks:
             await asyncio.wait(set(self._tasks))
@@ -254,7 +254,7 @@ class Background:
     def _spawn_job(self, job: BackgroundJob) -> None:
         self._jobs[job.id] = job
         job.task = self._spawn(self._run_job(job))
-        self._source.begun()
+        self._source.note_work()
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)

@@ -154,13 +154,13 @@ class BackgroundJob:
             dialect=self.context.dialect.name,
             chat=self._engine.joining(self._run.turn.request),
             claim=None if claim is None else claim.for_response(self._engine.clock()),
-            job=self._sealed(),
+            job=self._seal_record(),
             conversation=self._run.turn.request.conversation,
         )
 
-    def _sealed(self) -> bytes:
+    def _seal_record(self) -> bytes:
         self._record.spent = self.state.spent
-        return self._record.sealed(self._engine.seal, self.context.tenant, self.id)
+        return self._record.seal(self._engine.seal, self.context.tenant, self.id)
 
     def stop(self, ending: Ending) -> None:
         """End now, by this call on the composer; the first call decides."""
@@ -310,7 +310,7 @@ class BackgroundJob:
         )  # for what comes while this is written
         first = last - len(events) + 1
         store = self._engine.store
-        job = self._sealed() if changes > self._progress_written else None
+        job = self._seal_record() if changes > self._progress_written else None
         try:
             if state is None:
                 ours = await store.append_events(

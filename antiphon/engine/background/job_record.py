@@ -74,12 +74,12 @@ class JobRecord(Struct, omit_defaults=True):
             hint=self.hint,
         )
 
-    def sealed(self, seal: Seal, tenant: str, response: str) -> bytes:
+    def seal(self, seal: Seal, tenant: str, response: str) -> bytes:
         raw = zlib.compress(msgspec.json.encode(self), 1)
         return seal.seal(raw, tenant=tenant, purpose=_purpose(response)).encode()
 
     @classmethod
-    def opened(cls, sealed: bytes, seal: Seal, tenant: str, response: str) -> "JobRecord":
+    def unseal(cls, sealed: bytes, seal: Seal, tenant: str, response: str) -> "JobRecord":
         try:
             raw: Any = seal.open(sealed.decode(), tenant=tenant, purpose=_purpose(response))
             return msgspec.json.decode(zlib.decompress(raw), type=cls)

@@ -62,7 +62,7 @@ class OwnedRows:
         self._late_loop = LateLoop(self._beat_late, self._pace)
         self._late_loop.start()
 
-    def begun(self) -> None:
+    def note_work(self) -> None:
         """There is work, so the heart has to beat faster."""
         self._wake.set()
 

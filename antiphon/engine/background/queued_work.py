@@ -39,7 +39,7 @@ class QueuedWork:
         if self._slots:
             await self._queue.open(self, self._slots)
 
-    def begun(self) -> None:
+    def note_work(self) -> None:
         """The queue knows what is worked on."""
 
     async def stop(self) -> None:

@@ -79,7 +79,7 @@ async def sent_events(store: Store, response: StoredResponse) -> SentEvents:
     return sent
 
 
-async def restored(engine: Engine, response: StoredResponse) -> Restored | None:
+async def restore_run(engine: Engine, response: StoredResponse) -> Restored | None:
     """The run that goes on with it; None for a response of an older version, which has no job.
 
     `UnreadableJob` if the job cannot be opened, `SpecError` if the request would be refused now, or if too
@@ -88,7 +88,7 @@ async def restored(engine: Engine, response: StoredResponse) -> Restored | None:
     sealed = await engine.store.job(response.tenant, response.id)
     if sealed is None:
         return None
-    record = JobRecord.opened(sealed, engine.seal, response.tenant, response.id)
+    record = JobRecord.unseal(sealed, engine.seal, response.tenant, response.id)
     if response.attempt - record.handovers >= MOST_ATTEMPTS:
         raise SpecError(TOO_OFTEN, 500)
     sent = await sent_events(engine.store, response)
@@ -111,7 +111,7 @@ async def rejoin_run(engine: Engine, response: StoredResponse) -> RunState:
     context, spent = RequestContext(tenant=response.tenant), None
     if (sealed := await engine.store.job(response.tenant, response.id)) is not None:
         try:
-            record = JobRecord.opened(sealed, engine.seal, response.tenant, response.id)
+            record = JobRecord.unseal(sealed, engine.seal, response.tenant, response.id)
             context, spent = record.context(response.tenant, response.dialect), record.spent
         except UnreadableJob as error:
             log.warning("the usage of background response %s is unknown: %s", response.id, error)

@@ -98,8 +98,8 @@ class CallRunner:
                 output = with_status(output, "incomplete")
             given = ready.made, output, turn, self._run_state.tenant, self._citations.shown_in(said)
             is_large = _size(said) > _LARGE
-            kept = self._history.kept
-            mark = await in_worker_thread(kept, *given) if is_large else kept(*given)
+            seal = self._history.seal_call
+            mark = await in_worker_thread(seal, *given) if is_large else seal(*given)
         item = Opaque.make(**{"id": "", **self._whole(outcome.item), MARK: mark})
         if ready.started is not None:
             ready.started.end(output, item)
@@ -116,23 +116,23 @@ class CallRunner:
         own = session.timeout or tool.settings.timeout
         seconds = min(own, self._seconds)
         if seconds <= 0:
-            return failed(ready, "the time that tools may take in one response is used up")
+            return make_failure(ready, "the time that tools may take in one response is used up")
         try:
             async with asyncio.timeout(seconds) as limit:
                 return await session.run(call)
         except TimeoutError:
             if limit.expired():
-                return failed(ready, f"the tool did not answer within {seconds:g} seconds")
-            return failed(ready, "the tool took too long")
+                return make_failure(ready, f"the tool did not answer within {seconds:g} seconds")
+            return make_failure(ready, "the tool took too long")
         except ToolFailure as error:
-            return failed(ready, str(error))
+            return make_failure(ready, str(error))
         except (Exception, *EXITS) as error:
             # The message of the exception may quote what was said, so only its place is logged.
             place = "".join(traceback.format_tb(error.__traceback__))
             name, kind = tool.settings.name, type(error).__name__
             told = "request %s: the hosted tool %s failed: %s"
             log.error(told, self._run_state.request_id, name, kind, extra={"traceback": place})
-            return failed(ready, f"the tool failed: {kind}")
+            return make_failure(ready, f"the tool failed: {kind}")
 
     def _whole(self, value: Any) -> Any:
         """A result as it may be sent: without the gateway's secrets, and without halves of characters.
@@ -157,7 +157,7 @@ class CallRunner:
         return output
 
 
-def failed(ready: Ready, message: str) -> Outcome:
+def make_failure(ready: Ready, message: str) -> Outcome:
     """The outcome of a call that came to no end of its own."""
     ready.call.ending.clear()
     return ready.opened.session.failure(ready.call, message)

@@ -15,7 +15,7 @@ class ToolExit(Exception):
 
 
 @contextmanager
-def contained() -> Iterator[None]:
+def contain_exits() -> Iterator[None]:
     """What a tool raises to end the process is a plain exception outside of this."""
     try:
         yield

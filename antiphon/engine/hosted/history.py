@@ -61,7 +61,7 @@ class HostedHistory:
         self._seal = seal
         self._tools = {type: tool for tool in tools.values() for type in tool.items}
 
-    def kept(
+    def seal_call(
         self,
         call: FunctionCall,
         output: FunctionCallOutput,
@@ -74,7 +74,7 @@ class HostedHistory:
         kept = _Kept(call.name, call.call_id, call.arguments, raw, turn, [*sources])
         return self._seal.seal(zlib.compress(msgspec.json.encode(kept), 1), tenant=tenant, purpose=_PURPOSE)
 
-    def told(self, items: list[Item], takes: Capabilities, tenant: str) -> list[Item]:
+    def show_calls(self, items: list[Item], takes: Capabilities, tenant: str) -> list[Item]:
         """The items with every hosted call as a function call and its output, where this provider needs it.
 
         What a provider has run itself is left to it as it came.
@@ -82,9 +82,9 @@ class HostedHistory:
         if Opaque not in set(map(type, items)):
             return items
         recalled = [
-            self._recalled(item, items, takes, tenant) if isinstance(item, Opaque) else None for item in items
+            self._recall(item, items, takes, tenant) if isinstance(item, Opaque) else None for item in items
         ]
-        turns = [found and (found.turn or _guessed(items, n)) for n, found in enumerate(recalled)]
+        turns = [found and (found.turn or _guess_turn(items, n)) for n, found in enumerate(recalled)]
         last = {turn.id: n for n, turn in enumerate(turns) if turn is not None}
         told: list[Item] = []
         outputs: list[Item] = []  # of the calls of `current`, whose other calls may follow
@@ -103,48 +103,48 @@ class HostedHistory:
                 current = turn
         return told + outputs
 
-    def _recalled(
+    def _recall(
         self, item: Opaque, items: Sequence[Item], takes: Capabilities, tenant: str
     ) -> _Recalled | None:
         tool = self._tools.get(item.type)
         if tool is None:
             return None
         mark = item.fields.get(MARK)
-        if isinstance(mark, str) and mark and (found := self._opened(mark, tenant)) is not None:
+        if isinstance(mark, str) and mark and (found := self._read_kept(mark, tenant)) is not None:
             return found
         plain = {type for type in tool.types if ":" not in type}  # a vendor's own tool has items of its own
         is_providers = takes.foreign_tools or not takes.hosted_tools.isdisjoint(plain)
         if is_providers and not tool.is_own(item, items):
             return None
         recalled = tool.recall(item, items)
-        return None if recalled is None else _parted(recalled, None)
+        return None if recalled is None else _split_by_turn(recalled, None)
 
     def sources(self, items: Sequence[Item], tenant: str) -> list[KeptSource]:
         """What the marks in the outputs of these items stand for."""
         marks = [item.fields.get(MARK) for item in items if isinstance(item, Opaque)]
-        found = [self._unsealed(mark, tenant) for mark in marks if isinstance(mark, str) and mark]
+        found = [self._unseal(mark, tenant) for mark in marks if isinstance(mark, str) and mark]
         return [source for kept in found if kept is not None for source in kept.sources]
 
-    def _unsealed(self, mark: str, tenant: str) -> _Kept | None:
+    def _unseal(self, mark: str, tenant: str) -> _Kept | None:
         try:
             raw = self._seal.open(mark, tenant=tenant, purpose=_PURPOSE)
-            return msgspec.json.decode(_inflated(raw), type=_Kept)
+            return msgspec.json.decode(_inflate(raw), type=_Kept)
         except (SealBroken, zlib.error, *UNREADABLE):
             return None
 
-    def _opened(self, mark: str, tenant: str) -> _Recalled | None:
-        if (kept := self._unsealed(mark, tenant)) is None:
+    def _read_kept(self, mark: str, tenant: str) -> _Recalled | None:
+        if (kept := self._unseal(mark, tenant)) is None:
             return None
         call = FunctionCall(call_id=kept.call_id, name=kept.name, arguments=kept.arguments)
-        return _parted([call, *decode_stored_items(b"[" + bytes(kept.output) + b"]")], kept.turn)
+        return _split_by_turn([call, *decode_stored_items(b"[" + bytes(kept.output) + b"]")], kept.turn)
 
 
-def _parted(items: Sequence[Item], turn: ModelTurnId | None) -> _Recalled:
+def _split_by_turn(items: Sequence[Item], turn: ModelTurnId | None) -> _Recalled:
     outputs = [item for item in items if isinstance(item, FunctionCallOutput)]
     return _Recalled([item for item in items if not isinstance(item, FunctionCallOutput)], outputs, turn)
 
 
-def _guessed(items: Sequence[Item], n: int) -> ModelTurnId:
+def _guess_turn(items: Sequence[Item], n: int) -> ModelTurnId:
     """The turn of a call that does not tell it: one of its own, or that of the client's calls beside it."""
     is_beside = any(isinstance(item, _CLIENTS) for item in (*items[max(n - 1, 0) : n], *items[n + 1 : n + 2]))
     return ModelTurnId("" if is_beside else str(n), is_beside)
@@ -157,7 +157,7 @@ def _is_said(item: Item) -> bool:
     )
 
 
-def _inflated(raw: bytes) -> bytes:
+def _inflate(raw: bytes) -> bytes:
     return zlib.decompressobj().decompress(raw, _LARGEST)
 
 

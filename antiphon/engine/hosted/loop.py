@@ -15,7 +15,7 @@ from antiphon.engine.attempt import RunUpstreams
 from antiphon.engine.context import Resolved
 from antiphon.engine.files import with_files
 from antiphon.engine.hosted.calls import CallRunner, Ready
-from antiphon.engine.hosted.exits import contained
+from antiphon.engine.hosted.exits import contain_exits
 from antiphon.engine.hosted.functions import FunctionNames, OpenedTool, after_first
 from antiphon.engine.hosted.history import ModelTurnId
 from antiphon.engine.hosted.model_turn import ModelTurn
@@ -124,7 +124,7 @@ class HostedLoop:
         find, is_large = self._tools.history.sources, self._resolved.is_large
         kept = await in_worker_thread(find, *earlier) if is_large else find(*earlier)
         self.citations.add_earlier(kept)
-        with contained():
+        with contain_exits():
             await self._answer(turn, Beginning(sink), self.citations)
 
     async def _answer(self, turn: Turn, beginning: "Beginning", citations: Citations) -> None:
@@ -166,7 +166,7 @@ class HostedLoop:
                 cite=citations.add,
                 upstreams=RunUpstreams(self._run),
             )
-            with contained():
+            with contain_exits():
                 session = await wanted.tool.open(wanted.declared, scope)
             closing.push_async_callback(session.close)
             return OpenedTool(wanted.tool, session)
@@ -206,7 +206,7 @@ class HostedLoop:
             session.write(one_ready.call, one_ready.made.arguments)
         turn = ModelTurnId(f"{self._composing.response.id}:resumed", is_last=False)
         allowed = TurnCalls(turn, [one.made for one in ready], ready, None)
-        await self._run_calls(await self._started(allowed), runner)
+        await self._run_calls(await self._note_start(allowed), runner)
 
     async def _check_files(self) -> None:
         """Refuse now what the model cannot be given: nothing may be run for a request that is refused."""
@@ -229,7 +229,7 @@ class HostedLoop:
         self._add(progress.earlier())
         taken = TakenCalls(composing, names, beginning.put_all, told)
         if progress.started is not None:
-            made = await taken.taken(progress.started, runner)
+            made = await taken.take_up(progress.started, runner)
             await self._run_calls(made, runner)
             if self._ends(made, request, beginning):
                 return None
@@ -289,7 +289,7 @@ class HostedLoop:
             if said.is_cut or not said.calls:
                 beginning.put([said.finish])
                 return
-            made = await self._made(said)
+            made = await self._collect_calls(said)
             await self._run_calls(made, runner)
             if self._ends(made, request, beginning):
                 return
@@ -317,7 +317,7 @@ class HostedLoop:
             max_output_tokens=most,
         )
 
-    async def _made(self, said: ModelTurn) -> TurnCalls:
+    async def _collect_calls(self, said: ModelTurn) -> TurnCalls:
         """The hosted calls of a turn, which may be run now."""
         progress, output = self.progress, said.output()
         made = [item for item in output if isinstance(item, FunctionCall) and said.is_hosted(item)]
@@ -333,9 +333,9 @@ class HostedLoop:
         ready = [
             Ready(hosted.opened, call, one) for (hosted, call), one in zip(said.calls, made, strict=True)
         ]
-        return await self._started(TurnCalls(turn, output, ready, said.finish, is_waiting))
+        return await self._note_start(TurnCalls(turn, output, ready, said.finish, is_waiting))
 
-    async def _started(self, made: TurnCalls) -> TurnCalls:
+    async def _note_start(self, made: TurnCalls) -> TurnCalls:
         """The calls, once it is written that they are run, where another process may have to go on."""
         if self.journal is None:
             return made

@@ -103,7 +103,7 @@ class ModelTurn(WrappingSink):
             self._call(delta, batch)
         elif isinstance(delta, Finish):
             # Calls that never got a name are the client's to judge.
-            batch += [self._keyed(one) for pieces in self._unnamed.values() for one in pieces]
+            batch += [self._prefix_key(one) for pieces in self._unnamed.values() for one in pieces]
             self.finish = delta
         elif isinstance(delta, UsageDelta):
             usage = delta.usage.balanced()
@@ -111,7 +111,7 @@ class ModelTurn(WrappingSink):
         elif isinstance(delta, ItemEnd) and delta.key is not None and self._is_hosted_key(delta.key):
             return
         else:
-            batch.append(self._keyed(delta))
+            batch.append(self._prefix_key(delta))
 
     def _call(self, delta: CallDelta, batch: list[AnyDelta]) -> None:
         call = self._said.open_call(delta.key)
@@ -121,7 +121,7 @@ class ModelTurn(WrappingSink):
         waiting = self._unnamed.pop(delta.key, [])
         hosted = self._names.find(call.name)
         if hosted is None or delta.kind != "function":
-            batch += [self._keyed(one) for one in (*waiting, delta)]
+            batch += [self._prefix_key(one) for one in (*waiting, delta)]
             return
         session = hosted.opened.session
         if (shown := self._shown.get(call)) is None:
@@ -143,7 +143,7 @@ class ModelTurn(WrappingSink):
         call = self._said.open_call(key)
         return call is not None and self._names.find(call.name) is not None
 
-    def _keyed(self, delta: AnyDelta) -> AnyDelta:
+    def _prefix_key(self, delta: AnyDelta) -> AnyDelta:
         """Under a key of this turn: the next turn may use the same keys for others."""
         key = getattr(delta, "key", None)
         if key is None or not self._number:

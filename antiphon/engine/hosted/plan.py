@@ -81,7 +81,7 @@ class HostedTools:
         tool = self._of(declared.type)
         return tool is not None and tool.settings.run != "provider" and tool.unavailable(declared) is None
 
-    def announced(self, key: str) -> list[str]:
+    def list_nameable_types(self, key: str) -> list[str]:
         """The types of tools that a request with this key can name by their type alone."""
         found: list[str] = []
         for tool in self.tools.values():

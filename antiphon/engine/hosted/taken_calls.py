@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from antiphon.engine.hosted.calls import CallRunner, Ready, failed
+from antiphon.engine.hosted.calls import CallRunner, Ready, make_failure
 from antiphon.engine.hosted.functions import FunctionNames
 from antiphon.engine.hosted.history import ModelTurnId
 from antiphon.engine.hosted.progress import StartedCall, StartedCalls
@@ -59,13 +59,13 @@ class TakenCalls:
         self._told = told
         self._quiet: set[Key] = set()
 
-    async def taken(self, started: StartedCalls, runner: CallRunner) -> TurnCalls:
+    async def take_up(self, started: StartedCalls, runner: CallRunner) -> TurnCalls:
         """The calls of a turn: what has ended is put, what may not be repeated has failed."""
         finish = None if started.finish is None else Finish(started.finish)
         made = TurnCalls(started.turn, started.items(), [], finish, started.is_waiting, [])
         for n, call in enumerate(started.calls):
             if call.ended:
-                result = self._ended(call)
+                result = self._find_ended_item(call)
             elif (ready := self._ready(call, n)) is None:
                 result = self._without_tool(call)
             elif ready.opened.session.is_idempotent(ready.call.function):
@@ -73,7 +73,7 @@ class TakenCalls:
                 made.ready.append(ready)
                 continue
             else:
-                outcome = failed(ready, _NOT_REPEATED)
+                outcome = make_failure(ready, _NOT_REPEATED)
                 outcome.item = self._as_it_was(call) | {
                     name: value for name, value in outcome.item.items() if value not in (None, "", [])
                 }
@@ -90,7 +90,7 @@ class TakenCalls:
             if isinstance(item, Opaque) and item.type in types and self._composing.item_id(item.id):
                 self._put([ItemDelta(with_status(item, "failed", required=True), item.id)])
 
-    def _ended(self, call: StartedCall) -> Item | None:
+    def _find_ended_item(self, call: StartedCall) -> Item | None:
         """One that has ended; its item may have waited for those before it."""
         final = call.final()
         if isinstance(final, Opaque) and self._composing.item_id(call.item):

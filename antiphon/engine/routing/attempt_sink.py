@@ -33,7 +33,7 @@ class Asking(Protocol):
     def shows(self, item_type: str) -> str | None:
         """The type under which the client sees such an item, or None if it does not."""
 
-    def proved(self, probe: Grant) -> None:
+    def confirm(self, probe: Grant) -> None:
         """The first words of a probe have come."""
 
     def ends(self, attempt: "AttemptSink", usage: Usage | None, now: float) -> None:
@@ -133,7 +133,7 @@ class AttemptSink(Struct, eq=False):
         if not self.first and self._has_content(deltas):
             self.first = perf_counter()
             if self.grant.admission == "probe":
-                self.router.proved(self.grant)
+                self.router.confirm(self.grant)
         self._memory += memory_of(deltas)
         if (not self.first or not self.turn.stream) and self._memory <= MOST_HELD:
             return True

@@ -86,19 +86,19 @@ class Breaker:
         """How many seconds until it is worth asking again; one more while a probe is under way."""
         return max((self.reopens_at or self.not_before) - now, 1.0 if self.is_probed(now) else 0.0, 0.0)
 
-    def proved(self, limit: int) -> None:
+    def confirm(self, limit: int) -> None:
         """A probe is being answered: the target is there, and one more failure opens it again."""
         self.failures = float(limit - 1)
         self.reopens_at = self.not_before = self.probe_owner = 0.0
 
-    def succeeded(self, admission: Admission) -> None:
+    def note_success(self, admission: Admission) -> None:
         """The target has answered. What was sent before it opened does not close it."""
         if admission == "probe":
             self.failures = self.reopens_at = self.not_before = self.probe_owner = 0.0
         elif self.failures and not self.reopens_at:
             self.failures = self.not_before = 0.0
 
-    def failed(
+    def note_failure(
         self,
         now: float,
         admission: Admission,
@@ -126,7 +126,7 @@ class Breaker:
         if pause:
             self.not_before = max(self.not_before, now + pause)
 
-    def released(self, admission: Admission) -> None:
+    def release(self, admission: Admission) -> None:
         """What was sent ended without saying anything about the target."""
         if admission == "probe":
             self.probe_owner = 0.0

@@ -81,10 +81,10 @@ def resumable(response: Response, request: Request, start: int = 0) -> Unfinishe
     statuses = [getattr(item, "status", None) for item in response.output[start:]]
     if "incomplete" in statuses or "in_progress" in statuses[:-1]:
         return None
-    return unfinished(response, request, start)
+    return find_unfinished(response, request, start)
 
 
-def unfinished(response: Response, request: Request, start: int = 0) -> Unfinished | None:
+def find_unfinished(response: Response, request: Request, start: int = 0) -> Unfinished | None:
     """What can be gone on with of the output from `start` on, or None if something is open that cannot."""
     items: list[Item] = []
     text, place, offset, has_open_reasoning, has_open_text = "", "", 0, False, False
@@ -288,14 +288,14 @@ class Continued(WrappingSink):
     def put(self, deltas: list[d.AnyDelta]) -> bool:
         passed: list[d.AnyDelta] = []
         for delta in deltas:
-            for one in self._joined(delta):
+            for one in self._join_delta(delta):
                 if not self.has_added and _says_something(one):
                     self.has_added = True
                     self._begins()
-                passed.append(self._counted(one) if type(one) is d.UsageDelta else one)
+                passed.append(self._add_usage(one) if type(one) is d.UsageDelta else one)
         return self._sink.put(passed) if passed else True
 
-    def _joined(self, delta: d.AnyDelta) -> list[d.AnyDelta]:
+    def _join_delta(self, delta: d.AnyDelta) -> list[d.AnyDelta]:
         seam = self._seam if self._seam is not None and not self._seam.is_closed else None
         match delta:
             case d.UsageDelta() | d.AnnotationDelta() if seam is not None:
@@ -307,17 +307,17 @@ class Continued(WrappingSink):
             case d.UsageDelta():
                 return [delta]
             case d.AnnotationDelta():
-                return self._placed(delta)
+                return self._place_note(delta)
             case d.TextDelta(text):
                 if seam is None:
                     self._is_joined = self._is_joined or bool(text)
                     return [delta]
                 new = seam.feed(text)
-                return self._told(new, delta) if seam.is_closed else []
+                return self._pass_text(new, delta) if seam.is_closed else []
             case d.Finish(reason):
-                return [*self._decided(is_cut=reason in d.CUTS), delta]
+                return [*self._release_seam(is_cut=reason in d.CUTS), delta]
             case d.Failure():
-                return [*self._decided(is_cut=True), delta]
+                return [*self._release_seam(is_cut=True), delta]
             case d.ReasoningDelta() | d.SummaryDelta() | d.SignatureDelta() if not self._is_joined:
                 self._left_out()
                 self._room_for_thoughts -= size_of(delta)
@@ -327,17 +327,17 @@ class Continued(WrappingSink):
             case d.MessageStart() | d.PartEnd(None) | d.ItemEnd(None) if not self._is_joined:
                 return []
         self._is_joined = True
-        decided = self._decided()
+        decided = self._release_seam()
         self._is_at_text = False
-        return [*decided, self._keyed(delta)]
+        return [*decided, self._rename_key(delta)]
 
-    def _decided(self, *, is_cut: bool = False) -> list[d.AnyDelta]:
+    def _release_seam(self, *, is_cut: bool = False) -> list[d.AnyDelta]:
         """What the seam still holds: it is known now to be no more than that."""
         if self._seam is None or self._seam.is_closed:
             return []
-        return self._told(self._seam.close(is_cut=is_cut))
+        return self._pass_text(self._seam.close(is_cut=is_cut))
 
-    def _told(self, new: str, last: d.TextDelta | None = None) -> list[d.AnyDelta]:
+    def _pass_text(self, new: str, last: d.TextDelta | None = None) -> list[d.AnyDelta]:
         """What the text adds, of which `last` was the last piece, and what waited for that.
 
         Notes on a mere repetition are left out.
@@ -350,11 +350,11 @@ class Continued(WrappingSink):
             if not isinstance(delta, d.AnnotationDelta):
                 passed.append(delta)
             elif new:
-                passed += self._placed(delta)
+                passed += self._place_note(delta)
         self._waiting = []
         return passed
 
-    def _placed(self, delta: d.AnnotationDelta) -> list[d.AnyDelta]:
+    def _place_note(self, delta: d.AnnotationDelta) -> list[d.AnyDelta]:
         """A note at its place: its target counts from the start of its own text, and a part from its own."""
         citation = delta.annotation
         if self._seam is None or not self._is_at_text or not isinstance(citation, UrlCitation):
@@ -367,14 +367,14 @@ class Continued(WrappingSink):
         )
         return [d.AnnotationDelta(moved)]
 
-    def _counted(self, delta: d.UsageDelta) -> d.UsageDelta:
+    def _add_usage(self, delta: d.UsageDelta) -> d.UsageDelta:
         if self.has_added:
             unheard = _tokens(self._seam.removed) if self._seam is not None else 0
         else:
             unheard = delta.usage.balanced().output_tokens
         return d.UsageDelta(self._how.usage(delta.usage, unheard))
 
-    def _keyed(self, delta: d.AnyDelta) -> d.AnyDelta:
+    def _rename_key(self, delta: d.AnyDelta) -> d.AnyDelta:
         match delta:
             case (
                 d.CallDelta(key=key)

@@ -42,20 +42,20 @@ class Grant(Struct, eq=False):
         """Its first words have come. A probe has shown then that the target is there; others may follow."""
         if self.admission == "probe":
             with states.changing():
-                self.candidate.breaker.proved(limit)
+                self.candidate.breaker.confirm(limit)
             self.admission = "ordinary"
 
     def succeed(self, states: States) -> None:
         breaker = self.candidate.breaker
         if breaker.has_failures or self.admission == "probe":
             with states.changing():
-                breaker.succeeded(self.admission)
+                breaker.note_success(self.admission)
 
     def release(self, states: States) -> None:
         """The attempt ended, and says nothing about the target."""
         if self.admission == "probe":
             with states.changing():
-                self.candidate.breaker.released(self.admission)
+                self.candidate.breaker.release(self.admission)
 
 
 class Wait(NamedTuple):
@@ -113,7 +113,7 @@ class Dispatch(Struct, eq=False):
         message = f"{targets} rests after failures; try again in {wait:.0f} s"
         return UpstreamError(ErrorPayload("server_error", message, UNAVAILABLE, "model"), 503, wait)
 
-    def refused(self, grant: Grant, kind: AttemptFailure = "unsupported") -> None:
+    def note_refusal(self, grant: Grant, kind: AttemptFailure = "unsupported") -> None:
         """Nothing was sent: the request was refused here, which says nothing about the target."""
         grant.release(self.states)
         self.attempts -= 1
@@ -130,7 +130,7 @@ class Dispatch(Struct, eq=False):
         """Nobody is to be asked any more."""
         self._is_over = True
 
-    def failed(
+    def note_failure(
         self,
         grant: Grant,
         kind: AttemptFailure,
@@ -158,7 +158,7 @@ class Dispatch(Struct, eq=False):
             state.errors += 1
             limit, cooldown = settings.failures, settings.cooldown
             if is_due_to_target or candidate.own is None:
-                candidate.breaker.failed(
+                candidate.breaker.note_failure(
                     now,
                     grant.admission,
                     limit=limit,
@@ -167,7 +167,9 @@ class Dispatch(Struct, eq=False):
                     is_limited=kind == "rate_limit",
                 )
             else:
-                candidate.own.failed_for_tenant(now, limit=limit, cooldown=cooldown, retry_after=retry_after)
+                candidate.own.note_failure_of_tenant(
+                    now, limit=limit, cooldown=cooldown, retry_after=retry_after
+                )
         self._why = f"after {kind} of {grant.target}"
         self._is_over = kind not in settings.fallback_on
         if kind not in _HOPELESS and candidate not in self._again:
@@ -185,8 +187,8 @@ class Dispatch(Struct, eq=False):
 
     def _ask(self, candidate: Candidate, admission: Admission, now: float) -> Grant:
         self.untried.remove(candidate)
-        candidate.state.budget.sent(now)
-        candidate.state.estimates.asked(now)
+        candidate.state.budget.count_sent(now)
+        candidate.state.estimates.note_question(now)
         self._is_due = False
         self.attempts += 1
         why = FOR_LONG if candidate is self.spare else self._why or candidate.reason
@@ -217,7 +219,7 @@ class Dispatch(Struct, eq=False):
                         self.attempts += 1
                         return Grant(candidate, candidate.target, admission, f"again {self._why}")
             return None
-        waits = [one.breaker.wait(now) for one in self._again if one.state.budget.left(now)]
+        waits = [one.breaker.wait(now) for one in self._again if one.state.budget.count_left(now)]
         soonest = min(waits, default=LONGEST_WAIT + 1)
         if soonest > LONGEST_WAIT:
             return None

@@ -32,17 +32,17 @@ class Estimates:
     def __init__(self, cells: Cells) -> None:
         self.cells = cells
 
-    def asked(self, now: float) -> None:
+    def note_question(self, now: float) -> None:
         self._asked_at = now
 
-    def answered(self, now: float, first_token: float, tokens: int, seconds: float) -> None:
+    def note_answer(self, now: float, first_token: float, tokens: int, seconds: float) -> None:
         """An answer came: its first words after so long, then so many tokens in so many seconds."""
         self._begin(now)
-        self.first_token = _moved(self.first_token, max(first_token, 1e-6))
+        self.first_token = _smooth(self.first_token, max(first_token, 1e-6))
         if tokens and seconds >= _SHORTEST:
-            self.speed = _moved(self.speed, tokens / seconds)
+            self.speed = _smooth(self.speed, tokens / seconds)
 
-    def answered_at_once(self, now: float, tokens: int, seconds: float) -> None:
+    def note_whole_answer(self, now: float, tokens: int, seconds: float) -> None:
         """An answer came as a whole, after so long: how long its first words took is only estimated.
 
         Of a short answer that is all, and of one whose tokens nobody has counted as well.
@@ -50,10 +50,10 @@ class Estimates:
         self._begin(now)
         speaking = seconds - self.first_token
         if tokens >= _FEW and speaking >= _SHORTEST:
-            self.speed = _moved(self.speed, tokens / speaking)
+            self.speed = _smooth(self.speed, tokens / speaking)
         else:
             spoken = tokens / self.speed if self.speed else 0.0
-            self.first_token = _moved(self.first_token, max(seconds - spoken, 1e-6))
+            self.first_token = _smooth(self.first_token, max(seconds - spoken, 1e-6))
 
     def _begin(self, now: float) -> None:
         """What was known too long ago does not count any more."""
@@ -76,5 +76,5 @@ class Estimates:
         return self.first_token + (tokens / self.speed if self.speed else 0.0)
 
 
-def _moved(before: float, measured: float) -> float:
+def _smooth(before: float, measured: float) -> float:
     return before + _NEW * (measured - before) if before else measured

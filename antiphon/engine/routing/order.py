@@ -85,7 +85,7 @@ class SmoothWeights:
 Sort = Callable[[list[Candidate]], list[Candidate]]
 
 
-def ordered(
+def sort_candidates(
     route: Route,
     candidates: list[Candidate],
     now: float,
@@ -104,7 +104,7 @@ def ordered(
     strategy = route.settings.strategy
     if len(able) > 1:
         if strategy == "weighted":
-            able = _weighted(able, weights, now, held)
+            able = _draw_by_weight(able, weights, now, held)
         elif strategy == "fastest":
             able = _fastest(able, now, explores, held)
         elif strategy == "cheapest":
@@ -128,7 +128,7 @@ def least_loss_first(able: list[Candidate]) -> list[Candidate]:
     return found
 
 
-def _weighted(
+def _draw_by_weight(
     able: list[Candidate], weights: SmoothWeights, now: float, held: Held | None
 ) -> list[Candidate]:
     """One is drawn of those that can be asked now and take most; a chain that has its target draws none."""

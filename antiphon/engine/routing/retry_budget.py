@@ -43,7 +43,7 @@ class RetryBudget:
         ring = list(self.cells[:_RING])
         return int(self._earlier + sum(ring[_SENT::3]) + sum(ring[_RETRIED::3]))
 
-    def sent(self, now: float, kind: int = _SENT) -> None:
+    def count_sent(self, now: float, kind: int = _SENT) -> None:
         """A client's request goes to this target for the first time; or, by its kind, a retry."""
         if not self._start <= now < self._end:
             with self._changing():
@@ -52,12 +52,12 @@ class RetryBudget:
 
     def take(self, now: float) -> bool:
         """May it be asked again? Then that is counted."""
-        if not self.left(now):
+        if not self.count_left(now):
             return False
-        self.sent(now, _RETRIED)
+        self.count_sent(now, _RETRIED)
         return True
 
-    def left(self, now: float) -> int:
+    def count_left(self, now: float) -> int:
         """How many retries are allowed now."""
         sent = retried = 0.0
         cells, second = self.cells, int(now)

@@ -25,8 +25,8 @@ from antiphon.engine.routing.continuation import (
     Continuation,
     Continued,
     Unfinished,
+    find_unfinished,
     suppress_reasoning,
-    unfinished,
 )
 from antiphon.engine.routing.dispatch import Dispatch, Grant, Wait
 from antiphon.engine.routing.failure_kinds import is_due_to_target, kind_of
@@ -253,10 +253,10 @@ class TargetRouter(Struct, eq=False):
         self._attempts.append(attempt.for_receipt(kind, perf_counter()))
         self.tells = True
         if not attempt.has_content and (kind == "unsupported" or isinstance(trouble, SpecError)):
-            dispatch.refused(grant, kind)
+            dispatch.note_refusal(grant, kind)
             return
         retry_after = trouble.retry_after if isinstance(trouble, UpstreamError) else None
-        is_open = dispatch.failed(
+        is_open = dispatch.note_failure(
             grant,
             kind,
             routes.clock(),
@@ -268,7 +268,7 @@ class TargetRouter(Struct, eq=False):
             self._unfinished = None
             # After a takeover there may be something to go on with that this attempt has not begun.
             if is_open and (on_cut == "continue" or not is_heard):
-                self._unfinished = unfinished(self._response.snapshot(), turn.request)
+                self._unfinished = find_unfinished(self._response.snapshot(), turn.request)
             if self._unfinished is None:
                 dispatch.end()
                 return
@@ -300,7 +300,7 @@ class TargetRouter(Struct, eq=False):
     def shows(self, item_type: str) -> str | None:
         return self._response.shows(item_type)
 
-    def proved(self, probe: Grant) -> None:
+    def confirm(self, probe: Grant) -> None:
         """The first words of a probe have come."""
         probe.prove(self._route.routes.states, self._route.route.settings.failures)
 
@@ -317,9 +317,9 @@ class TargetRouter(Struct, eq=False):
         began, first = attempt.began, attempt.first
         tokens = usage.output_tokens if usage is not None else 0
         if first:
-            estimates.answered(clock(), first - began, tokens, now - first)
+            estimates.note_answer(clock(), first - began, tokens, now - first)
         else:
-            estimates.answered_at_once(clock(), tokens, now - began)
+            estimates.note_whole_answer(clock(), tokens, now - began)
 
     def _remember(self, target: Target, usage: Usage | None) -> None:
         """The chain, and what goes on with this response, is on this target now."""

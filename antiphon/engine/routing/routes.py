@@ -17,7 +17,13 @@ from antiphon.engine.routing.breaker import REOPENS_AT
 from antiphon.engine.routing.dispatch import FOR_LONG, Dispatch, Grant
 from antiphon.engine.routing.estimates import EXPECTED_TOKENS
 from antiphon.engine.routing.failure_kinds import too_long_for_all
-from antiphon.engine.routing.order import EXPLORED, Candidate, SmoothWeights, least_loss_first, ordered
+from antiphon.engine.routing.order import (
+    EXPLORED,
+    Candidate,
+    SmoothWeights,
+    least_loss_first,
+    sort_candidates,
+)
 from antiphon.engine.routing.states import States
 from antiphon.engine.routing.tiers import decision, in_tiers
 from antiphon.providers.base import Capabilities, Provider, Turn
@@ -137,7 +143,7 @@ class RouteInUse:
         if route.settings.strategy == "tiers":
             hint = turn.hint or RouteHint()
             tiers = partial(in_tiers, now=now, hint=hint, targets=len(route.targets), explores=explores)
-        return ordered(route, found, now, weights=weights, held=held, tiers=tiers, explores=explores)
+        return sort_candidates(route, found, now, weights=weights, held=held, tiers=tiers, explores=explores)
 
     def spare_for(
         self, turn: Turn, spare: Target | None, expected: int = EXPECTED_TOKENS
@@ -200,7 +206,7 @@ class RouteInUse:
             only = self.only_grant(turn)
             if not only.candidate.breaker.is_closed:
                 return None
-        state.budget.sent(now)
+        state.budget.count_sent(now)
         return only
 
     def only_grant(self, turn: Turn) -> Grant:

@@ -103,11 +103,11 @@ class Seam:
         blanks = len(held) - len(held.lstrip())
         for start in (0, blanks):
             for end in (before, before[: len(before) - len(self._unsent)]):
-                if repeated := self._repeated(end, held[start:]):
+                if repeated := self._measure_repetition(end, held[start:]):
                     return self._without_blanks(held, start + repeated)
         return self._without_blanks(held, 0)
 
-    def _repeated(self, end: str, held: str) -> int:
+    def _measure_repetition(self, end: str, held: str) -> int:
         """How much of the old text, which may lack its blanks at the `end`, `held` begins with."""
         if len(end) >= LEAST and held.startswith(end):
             return len(end)

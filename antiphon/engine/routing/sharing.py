@@ -76,7 +76,7 @@ class StateSharing:
             return
         now = self._clock()
         with self._states.changing():
-            rows = {f"{_PREFIX}{state.name}": self._published(state, now) for state in self._states}
+            rows = {f"{_PREFIX}{state.name}": self._publish_state(state, now) for state in self._states}
         others = await self._store.share(self._writer, rows, now, now - STALE)
         machines = sorted({self._writer, *(row.writer for row in others)})
         now, turn = self._clock(), machines.index(self._writer)
@@ -104,7 +104,7 @@ class StateSharing:
                 self._is_failing = True
             await asyncio.sleep(self._interval)
 
-    def _published(self, state: TargetState, now: float) -> tuple[float, ...]:
+    def _publish_state(self, state: TargetState, now: float) -> tuple[float, ...]:
         """When the breaker last opened or closed, until when it is open, and is it probed from here?"""
         seen, breaker = self._seen[state.name], state.breaker
         if (breaker.reopens_at, breaker.not_before) != seen.written:

@@ -81,7 +81,7 @@ class States:
         self._leading: int | None = None
         self._depth = 0
         self._by_target: dict[Target, TargetState] = {}
-        shared = self._mapped(folder) if folder is not None else None
+        shared = self._map_file(folder) if folder is not None else None
         self._shared = None if shared is None else memoryview(shared)[: _CELLS * 8].cast("d")
         if self._shared is None:
             own = memoryview(bytearray(tenant_breakers.SIZE * 8)).cast("d")
@@ -120,7 +120,7 @@ class States:
     def _find_place(self, shared: "memoryview[float]", name: str) -> int | None:
         """The place that a target has in the file, or takes there; None if there is no more."""
         digest = float(int.from_bytes(blake2b(name.encode(), digest_size=6).digest(), "big") or 1)
-        with self._locked():
+        with self._hold_lock():
             for place in range(MOST):
                 if not shared[_HEAD + place]:
                     shared[_HEAD + place] = digest
@@ -139,7 +139,7 @@ class States:
 
     def changing(self) -> AbstractContextManager[None]:
         """Hold this while a breaker or a budget is changed; it is short, and nothing is awaited inside."""
-        return self._locked() if self._files else nullcontext()
+        return self._hold_lock() if self._files else nullcontext()
 
     def leads(self) -> bool:
         """Is it this process that speaks for the machine? One of those that share the state does."""
@@ -164,7 +164,7 @@ class States:
             os.close(file)
         self._files = []
 
-    def _mapped(self, folder: Path) -> mmap.mmap | None:
+    def _map_file(self, folder: Path) -> mmap.mmap | None:
         layout = float(_BYTES)
         file = os.open(folder / FILE, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -175,7 +175,7 @@ class States:
         fcntl.flock(file, fcntl.LOCK_SH)
         self._files = [os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600), file]
         why = "a server of another version uses %s"
-        with self._locked():
+        with self._hold_lock():
             if os.fstat(file).st_size == 0 and not _fill(file, _BYTES):
                 why = "there is no room for %s"
             elif os.fstat(file).st_size == _BYTES:
@@ -189,7 +189,7 @@ class States:
         return None
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         if not self._depth:
             fcntl.flock(self._files[0], fcntl.LOCK_EX)
         self._depth += 1

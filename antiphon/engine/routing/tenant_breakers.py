@@ -74,7 +74,7 @@ class TenantBreakers:
 class TenantBreaker:
     """The breaker of a target as one request of a tenant meets it: both the target's and the tenant's own.
 
-    It has the methods of a `Breaker`, and `failed_for_tenant` for what may be due to what was sent.
+    It has the methods of a `Breaker`, and `note_failure_of_tenant` for what may be due to what was sent.
     """
 
     __slots__ = ("_admission", "_key", "_name", "_now", "_own_admission", "_table", "_target", "_tenant")
@@ -123,22 +123,22 @@ class TenantBreaker:
     def admit_early(self, now: float, owner: int) -> Admission | None:
         return self._admit(self._target.admit_early(now, owner), lambda own: own.admit_early(now, owner))
 
-    def proved(self, limit: int) -> None:
+    def confirm(self, limit: int) -> None:
         if self._admission == "probe":
-            self._target.proved(limit)
+            self._target.confirm(limit)
         if self._own_admission == "probe" and (own := self._own) is not None:
-            own.proved(limit)
+            own.confirm(limit)
         self._begin_anew()
 
-    def succeeded(self, admission: Admission) -> None:
-        self._target.succeeded(self._admission)
+    def note_success(self, admission: Admission) -> None:
+        self._target.note_success(self._admission)
         if (own := self._own) is not None:
-            own.succeeded(self._own_admission)
+            own.note_success(self._own_admission)
             if not own.has_failures:
                 self._table.forget(self._find_key())
         self._begin_anew()
 
-    def failed(
+    def note_failure(
         self,
         now: float,
         admission: Admission,
@@ -149,7 +149,7 @@ class TenantBreaker:
         is_limited: bool = False,
     ) -> None:
         """The target has failed in a way that every tenant would meet."""
-        self._target.failed(
+        self._target.note_failure(
             now,
             self._admission,
             limit=limit,
@@ -158,23 +158,23 @@ class TenantBreaker:
             is_limited=is_limited,
         )
         if (own := self._own) is not None:
-            own.released(self._own_admission)
+            own.release(self._own_admission)
         self._begin_anew()
 
-    def failed_for_tenant(
+    def note_failure_of_tenant(
         self, now: float, *, limit: int, cooldown: float, retry_after: float | None = None
     ) -> None:
         """It has failed in a way that may be due to what this tenant sent, and says nothing to the others."""
         own = self._table.make(self._find_key(), now)
         self._now = now
-        own.failed(now, self._own_admission, limit=limit, cooldown=cooldown, retry_after=retry_after)
-        self._target.released(self._admission)
+        own.note_failure(now, self._own_admission, limit=limit, cooldown=cooldown, retry_after=retry_after)
+        self._target.release(self._admission)
         self._begin_anew()
 
-    def released(self, admission: Admission) -> None:
-        self._target.released(self._admission)
+    def release(self, admission: Admission) -> None:
+        self._target.release(self._admission)
         if (own := self._own) is not None:
-            own.released(self._own_admission)
+            own.release(self._own_admission)
         self._begin_anew()
 
     def _both(self) -> tuple[Breaker, ...]:
@@ -189,7 +189,7 @@ class TenantBreaker:
         own = self._own
         mine = "ordinary" if own is None else admit(own)
         if mine is None:
-            self._target.released(admission)
+            self._target.release(admission)
             return None
         self._admission, self._own_admission = admission, mine
         return "probe" if "probe" in (admission, mine) else "ordinary"

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from antiphon.engine.context import identified
+from antiphon.engine.context import give_ids
 from antiphon.engine.saving import stored
 from antiphon.server.api.objects import (
     AnyItem,
@@ -155,7 +155,7 @@ def _read(raw: bytes, max_bytes: int = MAX_BODY) -> tuple[ConversationBody, list
         if isinstance(item, ItemReference):
             message = "a conversation holds items, not references to them; send the item itself"
             raise wrong(f"items[{n}].type", message)
-    items = identified(items)
+    items = give_ids(items)
     return body, items, stored(items, is_large=len(raw) > LARGE)
 
 

@@ -132,7 +132,7 @@ def _status(routes: Routes, target: Target) -> TargetStatus:
         probing=breaker.is_probed(now),
         failures=int(breaker.failures),
         reopens_in=round(max(0.0, breaker.reopens_at - now), 1) if breaker.reopens_at else None,
-        retries_left=state.budget.left(now),
+        retries_left=state.budget.count_left(now),
         time_to_first_token=_round_estimate(estimates.first_token, 4),
         tokens_per_second=_round_estimate(estimates.speed, 1),
         requests=state.budget.requests,

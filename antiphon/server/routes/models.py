@@ -123,7 +123,7 @@ def _model_object(gateway: Gateway, id: str, target: Target, key: str) -> ModelO
         created=gateway.started,
         owned_by=target.provider,
         details=_details(target, info),
-        tools=engine.hosted.announced(key) if calls_tools else [],
+        tools=engine.hosted.list_nameable_types(key) if calls_tools else [],
     )
 
 

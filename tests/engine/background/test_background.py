@@ -129,7 +129,7 @@ async def test_a_log_that_has_more_than_is_known_ends_the_work_and_the_response(
     lines = await heard(background, job.id)
     assert [json.loads(line)["sequence_number"] for line in lines] == list(range(len(lines)))
     assert b"onetwo" in found.body
-    await background.finished()
+    await background.wait_until_idle()
     assert caplog.text.count("can no longer be written here: An event numbered") == 1
 
 
@@ -151,7 +151,7 @@ async def test_work_that_breaks_ends_its_response_once_the_store_is_back(
 
     monkeypatch.setattr(BackgroundJob, "work", fail)
     job = await begin(background)
-    await background.finished()
+    await background.wait_until_idle()
     found = await get("", job.id)
     assert found is not None
     assert found.status == "failed"

@@ -22,33 +22,33 @@ def test_they_follow_what_is_measured(answers: int) -> None:
     one = estimates()
     assert one.duration(100) is None
     for _ in range(answers):
-        one.answered(1.0, 0.5, 200, 4.0)
+        one.note_answer(1.0, 0.5, 200, 4.0)
     assert one.duration(100) == pytest.approx(2.5)
     for _ in range(5):
-        one.answered(1.0, 1.0, 200, 1.0)
+        one.note_answer(1.0, 1.0, 200, 1.0)
     assert 0.6 < one.first_token < 0.9
     for _ in range(25):
-        one.answered(1.0, 1.0, 200, 1.0)
+        one.note_answer(1.0, 1.0, 200, 1.0)
     assert one.duration(100) == pytest.approx(1.5, rel=0.01)
 
 
 def test_a_whole_answer_says_how_fast_the_words_are_and_not_when_they_begin() -> None:
     one = estimates()
-    one.answered_at_once(1.0, 1000, 10.0)
+    one.note_whole_answer(1.0, 1000, 10.0)
     assert one.first_token == 0
     assert one.duration(200) == pytest.approx(2.0)
     mixed = estimates()
-    mixed.answered(1.0, 0.05, 100, 0.1)
+    mixed.note_answer(1.0, 0.05, 100, 0.1)
     for _ in range(10):
-        mixed.answered_at_once(1.0, 400, 0.45)
+        mixed.note_whole_answer(1.0, 400, 0.45)
     assert mixed.first_token == pytest.approx(0.05)
     assert mixed.duration(200) == pytest.approx(0.25, rel=0.01)
 
 
 def test_a_long_answer_does_not_make_a_target_slower_than_one_with_a_short_answer() -> None:
     quick, slow = estimates(), estimates()
-    quick.answered_at_once(1.0, 400, 0.45)
-    slow.answered_at_once(1.0, 20, 0.405)
+    quick.note_whole_answer(1.0, 400, 0.45)
+    slow.note_whole_answer(1.0, 20, 0.405)
     faster, slower = quick.duration(), slow.duration()
     assert faster is not None
     assert slower is not None
@@ -59,19 +59,19 @@ def test_a_long_answer_does_not_make_a_target_slower_than_one_with_a_short_answe
 def test_a_short_answer_says_when_the_words_begin_and_not_how_fast_they_are(tokens: int) -> None:
     """Nor does one that nobody has counted: of a short wait nobody can tell what it was for."""
     one = estimates()
-    one.answered_at_once(1.0, tokens, 0.31)
+    one.note_whole_answer(1.0, tokens, 0.31)
     assert one.speed == 0
     assert one.duration() == pytest.approx(0.31)
     known = estimates()
-    known.answered(1.0, 0.3, 400, 2.0)
-    known.answered_at_once(1.0, tokens, 0.3 + tokens / 200)
+    known.note_answer(1.0, 0.3, 400, 2.0)
+    known.note_whole_answer(1.0, tokens, 0.3 + tokens / 200)
     assert known.first_token == pytest.approx(0.3)
     assert known.speed == pytest.approx(200.0)
 
 
 def test_words_that_came_at_once_say_nothing_about_speed() -> None:
     one = estimates()
-    one.answered(1.0, 0.5, 200, 0.01)
+    one.note_answer(1.0, 0.5, 200, 0.01)
     assert one.speed == 0
     assert one.duration() == pytest.approx(0.5)
 

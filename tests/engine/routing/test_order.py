@@ -11,7 +11,7 @@ from antiphon.config import Route, RouteSettings, Target
 from antiphon.engine.capabilities import REFUSED, Loss
 from antiphon.engine.routing.affinity import Held
 from antiphon.engine.routing.estimates import OLD, PATIENCE
-from antiphon.engine.routing.order import EXPLORED, Candidate, SmoothWeights, ordered
+from antiphon.engine.routing.order import EXPLORED, Candidate, SmoothWeights, sort_candidates
 from antiphon.engine.routing.states import TargetState
 
 NAMES = "abc"
@@ -25,7 +25,7 @@ def candidates() -> list[Candidate]:
 def asked(found: list[Candidate], strategy: str = "order", **more: object) -> str:
     route = Route("r", tuple(one.target for one in found), RouteSettings(strategy=strategy))  # type: ignore[arg-type]
     more.setdefault("weights", SmoothWeights([1.0] * len(found)))
-    return "".join(one.target.provider for one in ordered(route, found, 0.0, **more))  # type: ignore[arg-type]
+    return "".join(one.target.provider for one in sort_candidates(route, found, 0.0, **more))  # type: ignore[arg-type]
 
 
 def test_they_are_asked_as_they_are_listed() -> None:
@@ -65,7 +65,7 @@ def test_weights_are_drawn_evenly_and_the_same_under_the_same_seed() -> None:
 
 def test_a_target_that_rests_is_not_drawn() -> None:
     found = candidates()
-    found[0].state.breaker.failed(0, "ordinary", limit=1, cooldown=60)
+    found[0].state.breaker.note_failure(0, "ordinary", limit=1, cooldown=60)
     weights = SmoothWeights([10.0, 1.0, 1.0])
     first = Counter(asked(found, "weighted", weights=weights)[0] for _ in range(20))
     assert first == {"b": 10, "c": 10}
@@ -73,10 +73,10 @@ def test_a_target_that_rests_is_not_drawn() -> None:
 
 def test_the_fastest_is_asked_first_once_all_have_been_tried() -> None:
     found = candidates()
-    found[0].state.estimates.answered(1.0, 0.5, 100, 1.0)
-    found[1].state.estimates.answered(1.0, 0.1, 100, 10.0)
+    found[0].state.estimates.note_answer(1.0, 0.5, 100, 1.0)
+    found[1].state.estimates.note_answer(1.0, 0.1, 100, 10.0)
     assert asked(found, "fastest") == "cab"
-    found[2].state.estimates.answered(1.0, 2.0, 1000, 1.0)
+    found[2].state.estimates.note_answer(1.0, 2.0, 1000, 1.0)
     assert asked(found, "fastest") == "cab"
     held = Held(Target("b", "m"), 0)
     assert asked(found, "fastest", held=held) == "cab"
@@ -85,7 +85,7 @@ def test_the_fastest_is_asked_first_once_all_have_been_tried() -> None:
 
 def test_a_chain_does_not_leave_its_target_to_find_out_how_fast_another_is() -> None:
     found = candidates()
-    found[0].state.estimates.answered(1.0, 5.0, 100, 1.0)
+    found[0].state.estimates.note_answer(1.0, 5.0, 100, 1.0)
     assert asked(found, "fastest", held=Held(Target("a", "m"), 0)) == "abc"
 
 
@@ -143,24 +143,24 @@ def test_a_chain_does_not_move_to_a_target_that_is_no_cheaper(cost: float | None
 def first_of(found: list[Candidate], now: float, *, explores: bool) -> str:
     route = Route("r", tuple(one.target for one in found), RouteSettings(strategy="fastest"))
     weights = SmoothWeights([1.0] * len(found))
-    return ordered(route, found, now, weights=weights, explores=explores)[0].target.provider
+    return sort_candidates(route, found, now, weights=weights, explores=explores)[0].target.provider
 
 
 def test_a_target_that_was_slow_long_ago_is_measured_again_by_one_request() -> None:
     found = candidates()[:2]
     slow, quick = (one.state.estimates for one in found)
-    slow.answered(1000.0, 5.0, 100, 1.0)
-    quick.answered(1000.0, 0.1, 100, 1.0)
+    slow.note_answer(1000.0, 5.0, 100, 1.0)
+    quick.note_answer(1000.0, 0.1, 100, 1.0)
     assert first_of(found, 1001.0, explores=True) == "b"
     now = 1000.0 + OLD
-    quick.answered(now, 0.1, 100, 1.0)
+    quick.note_answer(now, 0.1, 100, 1.0)
     assert first_of(found, now, explores=False) == "b"
     assert first_of(found, now, explores=True) == "a"
     assert found[0].reason == "its estimate is old"
-    slow.asked(now)
+    slow.note_question(now)
     assert first_of(found, now + PATIENCE - 1, explores=True) == "b"
     assert first_of(found, now + PATIENCE, explores=True) == "a"
-    slow.answered(now + PATIENCE, 0.01, 100, 1.0)
+    slow.note_answer(now + PATIENCE, 0.01, 100, 1.0)
     assert first_of(found, now + PATIENCE, explores=False) == "a"
 
 
@@ -172,8 +172,8 @@ def test_a_route_that_is_seldom_asked_keeps_to_the_faster_target(gap: float) -> 
     for _ in range(200):
         name = first_of(found, now, explores=random.random() < EXPLORED)
         estimates = found["ab".index(name)].state.estimates
-        estimates.asked(now)
-        estimates.answered(now + seconds[name], seconds[name], 0, 0.0)
+        estimates.note_question(now)
+        estimates.note_answer(now + seconds[name], seconds[name], 0, 0.0)
         asked[name] += 1
         now += gap
     assert asked["b"] > 5 * asked["a"] > 0

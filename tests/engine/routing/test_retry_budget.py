@@ -17,15 +17,15 @@ def test_ten_a_minute_are_allowed_without_any_traffic() -> None:
     one = budget()
     assert [one.take(100.0) for _ in range(11)] == [True] * 10 + [False]
     assert not one.take(159.9)
-    assert one.left(161.0) == 10
+    assert one.count_left(161.0) == 10
 
 
 def test_a_fifth_of_the_traffic_is_allowed_when_that_is_more() -> None:
     one = budget()
     for n in range(200):
-        one.sent(1000 + n / 10)
-    assert one.left(1020) == 40
-    assert one.left(1085) == 10
+        one.count_sent(1000 + n / 10)
+    assert one.count_left(1020) == 40
+    assert one.count_left(1085) == 10
 
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(0, 3)), max_size=400))
@@ -36,7 +36,7 @@ def test_no_minute_has_more_retries_than_it_may(steps: list[tuple[bool, float]])
     for is_retry, wait in steps:
         now += wait
         if not is_retry:
-            one.sent(now)
+            one.count_sent(now)
             sent.append(now)
         elif one.take(now):
             retried.append(now)
@@ -55,7 +55,7 @@ def test_everything_that_was_ever_sent_stays_counted(steps: list[tuple[bool, boo
         if is_retry:
             counted += one.take(now)
         else:
-            one.sent(now)
+            one.count_sent(now)
             counted += 1
         assert both[not by_other].requests == counted
 
@@ -71,5 +71,5 @@ def test_a_second_begins_while_no_other_process_counts() -> None:
 
     one = RetryBudget(cells, changing)
     for now in (100.0, 100.5, 101.0, 101.9, 103.0):
-        one.sent(now)
+        one.count_sent(now)
     assert held == [True] * 3

@@ -329,7 +329,7 @@ async def test_a_background_response_is_answered_by_whoever_can(store: SqliteSto
     request = decode_request(encode({"input": "hi", "background": True}))
     job = await background.start(request, world.engine.new_run(RequestContext(receipts=True)))
     assert job.created.model == "a/m"
-    await background.finished()
+    await background.wait_until_idle()
     stored = await store.get("", job.id)
     assert stored is not None
     assert json.loads(stored.body)["model"] == "b/m"

@@ -37,7 +37,7 @@ class Machine:
 
     def fails(self, now: float) -> None:
         for _ in range(LIMIT):
-            self.state.breaker.failed(now, "ordinary", limit=LIMIT, cooldown=COOLDOWN)
+            self.state.breaker.note_failure(now, "ordinary", limit=LIMIT, cooldown=COOLDOWN)
 
 
 class World:
@@ -117,9 +117,11 @@ def test_one_machine_at_a_time_probes(phases: list[int], seed: int) -> None:
                 if machine.ends_at is not None and world.now >= machine.ends_at:
                     machine.ends_at = None
                     if random.random() < 0.5:
-                        breaker.released("probe")
+                        breaker.release("probe")
                     else:
-                        breaker.failed(world.now, "probe", limit=LIMIT, cooldown=random.uniform(1.0, 3.0))
+                        breaker.note_failure(
+                            world.now, "probe", limit=LIMIT, cooldown=random.uniform(1.0, 3.0)
+                        )
                 elif (
                     machine.ends_at is None
                     and random.random() < 0.5
@@ -146,7 +148,7 @@ def test_a_probe_that_is_answered_closes_it_on_all(phases: list[int]) -> None:
                 if machine.state.breaker.admit(world.now, machine.states.owner) == "probe":
                     prober = machine
                     break
-        prober.state.breaker.succeeded("probe")
+        prober.state.breaker.note_success("probe")
         await world.wait(INTERVAL * 2)
         assert all(machine.state.breaker.is_closed for machine in world.machines)
         assert not any(machine.state.breaker.is_probed(world.now) for machine in world.machines)
@@ -161,7 +163,7 @@ def test_the_retries_of_all_machines_have_a_bound(phases: list[int], sent: list[
         taken = 0
         for machine, requests in zip(world.machines, sent, strict=False):
             for _ in range(requests):
-                machine.state.budget.sent(world.now)
+                machine.state.budget.count_sent(world.now)
         for _ in range(20):
             await world.step()
             for machine in world.machines:

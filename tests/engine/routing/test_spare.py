@@ -54,7 +54,7 @@ async def test_the_spare_target_is_asked_while_another_rests(store: SqliteStore,
     first, resting, spare = Scenes("a", [raised]), Scenes("b", FINE), Scenes("c", FINE)
     world = World(store, first, resting, spare, context_window_fallback="c/m")
     breaker = world.engine.routes.states[Target("b", "m")].breaker
-    breaker.failed(world.now, "ordinary", limit=1, cooldown=60, retry_after=60, is_limited=True)
+    breaker.note_failure(world.now, "ordinary", limit=1, cooldown=60, retry_after=60, is_limited=True)
     run = await world.plain()
     assert outcomes(run) == [("a/m", "too_long"), ("c/m", "answered")]
 

@@ -28,9 +28,9 @@ def shared(tmp_path: Path) -> Iterator[tuple[States, States]]:
 def test_what_one_worker_learns_the_other_knows(shared: tuple[States, States]) -> None:
     one, other = shared
     with one.changing():
-        one[A].breaker.failed(100, "ordinary", limit=1, cooldown=60)
-    one[B].budget.sent(100)
-    one[B].estimates.answered(100.0, 0.5, 10, 1.0)
+        one[A].breaker.note_failure(100, "ordinary", limit=1, cooldown=60)
+    one[B].budget.count_sent(100)
+    one[B].estimates.note_answer(100.0, 0.5, 10, 1.0)
     assert other[A].breaker.state(101) == "open"
     assert other[B].breaker.state(101) == "closed"
     assert other[B].estimates.first_token == 0.5
@@ -72,7 +72,7 @@ def _probe(folder: Path, sent: "multiprocessing.synchronize.Event") -> None:
 
 def test_a_worker_that_is_killed_leaves_no_probe_under_way_and_no_lock(tmp_path: Path) -> None:
     states = States([A, B], tmp_path)
-    states[A].breaker.failed(0, "ordinary", limit=1, cooldown=60)
+    states[A].breaker.note_failure(0, "ordinary", limit=1, cooldown=60)
     spawning = multiprocessing.get_context("spawn")
     sent = spawning.Event()
     worker = spawning.Process(target=_probe, args=(tmp_path, sent))
@@ -110,7 +110,7 @@ def test_workers_change_a_number_one_after_the_other(tmp_path: Path) -> None:
 
 def test_the_first_worker_begins_anew(tmp_path: Path) -> None:
     before = States([A, B], tmp_path)
-    before[A].breaker.failed(0, "ordinary", limit=1, cooldown=60)
+    before[A].breaker.note_failure(0, "ordinary", limit=1, cooldown=60)
     before.close()
     after = States([A, B], tmp_path)
     assert after[A].breaker.state(1) == "closed"
@@ -120,7 +120,7 @@ def test_the_first_worker_begins_anew(tmp_path: Path) -> None:
 def test_servers_with_other_routes_share_what_they_know_of_the_same_targets(tmp_path: Path) -> None:
     one, other = States([A, B], tmp_path), States([A], tmp_path)
     swapped = States([B, A], tmp_path)
-    one[A].breaker.failed(0, "ordinary", limit=1, cooldown=60)
+    one[A].breaker.note_failure(0, "ordinary", limit=1, cooldown=60)
     assert other[A].breaker.state(1) == swapped[A].breaker.state(1) == "open"
     assert swapped[B].breaker.state(1) == "closed"
     one.affinity.keep([1], B, 10, 0)
@@ -132,9 +132,9 @@ def test_servers_with_other_routes_share_what_they_know_of_the_same_targets(tmp_
 
 def test_a_target_that_is_added_has_the_same_place_in_every_worker(shared: tuple[States, States]) -> None:
     one, other = shared
-    one[A].breaker.failed(0, "ordinary", limit=1, cooldown=60)
+    one[A].breaker.note_failure(0, "ordinary", limit=1, cooldown=60)
     one.add([C, A])
-    one[C].breaker.failed(0, "ordinary", limit=1, cooldown=60)
+    one[C].breaker.note_failure(0, "ordinary", limit=1, cooldown=60)
     other.add([D, C])
     assert other[C].breaker.state(1) == one[A].breaker.state(1) == "open"
     assert other[D].breaker.state(1) == "closed"
@@ -149,7 +149,7 @@ def test_of_too_many_targets_the_last_are_known_to_one_worker_alone(tmp_path: Pa
     folder = tmp_path if is_shared else None
     states = States([Target("a", f"m{n}") for n in range(MOST + 2)], folder)
     last = Target("a", f"m{MOST + 1}")
-    states[last].breaker.failed(0, "ordinary", limit=1, cooldown=60)
+    states[last].breaker.note_failure(0, "ordinary", limit=1, cooldown=60)
     states.affinity.keep([1], last, 10, 0)
     assert states[last].breaker.state(1) == "open"
     assert (states.affinity.find([1], 1) is None) == is_shared
@@ -160,7 +160,7 @@ def test_of_too_many_targets_the_last_are_known_to_one_worker_alone(tmp_path: Pa
 def _with_little_room(folder: Path, told: "multiprocessing.Queue[str]") -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
     states = States([A, B], folder)
-    states[A].breaker.failed(0, "ordinary", limit=1, cooldown=60)
+    states[A].breaker.note_failure(0, "ordinary", limit=1, cooldown=60)
     states.affinity.keep([1], A, 10, 0)
     told.put(states[A].breaker.state(1))
     states.close()

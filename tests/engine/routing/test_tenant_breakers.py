@@ -44,7 +44,7 @@ def ask(states: States, tenant: str, now: float, *targets: Target) -> tuple[Disp
 def fail(states: States, tenant: str, now: float, *, is_due_to_target: bool = False) -> None:
     dispatch, asked = ask(states, tenant, now)
     assert asked is not None
-    dispatch.failed(asked, "server_error", now, is_due_to_target=is_due_to_target)
+    dispatch.note_failure(asked, "server_error", now, is_due_to_target=is_due_to_target)
 
 
 def is_asked(states: States, tenant: str, now: float) -> bool:

@@ -30,7 +30,7 @@ def candidates(*known: Known) -> list[Candidate]:
         target = Target("up", f"m{n}")
         state = TargetState.alone(target)
         if seconds is not None:
-            state.estimates.answered(1.0, seconds, 0, 0.0)
+            state.estimates.note_answer(1.0, seconds, 0, 0.0)
         made.append(Candidate(target, state, position=n, cost=dollars))
     return made
 
