@@ -54,7 +54,8 @@ VAGUE = re.compile(
 MESSAGES = re.compile(r"not told|taken up again|has no eyes|that it lives|goes on (?:here|elsewhere)", re.I)
 """Figures of speech that messages had."""
 CLEAN = {
-    "catalogue", "cli", "config", "embedded", "producer", "providers", "spec", "tui", "vertice", "vtcode",
+    "catalogue", "cli", "config", "embedded", "producer", "providers", "spec", "stream", "tui",
+    "vertice", "vtcode",
 }  # fmt: skip
 """Packages without any vague word in their docstrings; the others together have at most `MOST_VAGUE`."""
 MOST_VAGUE = 169

@@ -77,13 +77,13 @@ class Composer(Struct, eq=False, weakref=True):
     error: ErrorPayload | None = None
     ending: Finish | None = None
     """How the provider put the end of its answer."""
-    _buffer: EventBuffer | None = None  # once something is told
+    _buffer: EventBuffer | None = None  # once an event is emitted
     _items: list[OpenItem] = []
     _closed: int = 0  # how many of them are done, counted from the front
     _current: OpenMessage | OpenReasoning | None = None
     _sealed: bool = False  # the current item is over unless a cut says that it never got there
     _phase: Phase | None = None
-    _keyed: KeyedItems | None = None  # once something is told under a key
+    _keyed: KeyedItems | None = None  # once a delta has a key
     _text: OpenMessage | None = None  # the message whose text part is open: the hot path
 
     __repr__ = object.__repr__  # which shows no prompt

@@ -59,7 +59,7 @@ CUSTOM_INPUT_DONE = "response.custom_tool_call_input.done"
 
 ABSENT = "absent"  # nothing has been said about it yet
 CREATED = "created"  # announced; not a status on the wire
-FAILING = "failing"  # an error has been told, the failed response must follow; not a status on the wire
+FAILING = "failing"  # an `error` event has gone out, the failed response must follow; no status
 QUEUED = "queued"
 IN_PROGRESS = "in_progress"
 COMPLETED = "completed"
@@ -68,7 +68,7 @@ FAILED = "failed"
 CANCELLED = "cancelled"  # read from other servers; no event of the specification leads here
 
 OPEN = "open"  # a part that takes deltas
-FINAL = "final"  # its whole value has been told
+FINAL = "final"  # its whole value has gone out
 CLOSED = "closed"  # nothing more can happen to it
 
 # --- transitions ------------------------------------------------------------------------------------------

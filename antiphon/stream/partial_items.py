@@ -112,7 +112,7 @@ class PartialText:
         self.take(part)
 
     def take(self, part: Any) -> None:
-        """The part, as an event has it; what it leaves out stays as it was told before."""
+        """Take the part of an event; what the event leaves out stays as it was."""
         self.part = part
         if isinstance(part, OutputText):
             self.annotations = list(part.annotations) or self.annotations

@@ -35,7 +35,7 @@ class SurrogatePairs:
     def _join(self, event: dict[str, Any]) -> None:
         delta = event.get("delta")
         if not isinstance(delta, str):
-            self.waiting = ""  # the text is over, or its whole will be told
+            self.waiting = ""  # the text is over, or an event will have all of it
             return
         place = tuple(event.get(name) for name in _PLACE)
         if self.waiting and place == self._place:

@@ -84,15 +84,15 @@ class MessagesBuilder:
             self.system.append({"type": "text", "text": instructions})
         for speech in speeches(self._turn, self._provider, VENDOR):
             if speech.role == "tool":
-                self._add_user([self._result(entry) for entry in speech.entries])
+                self._add_user([self._result_block(entry) for entry in speech.entries])
             self._answer_the_rest()
             match speech.role:
                 case "system":
                     self._instruct(speech)
                 case "user":
-                    self._add_user([block for entry in speech.entries for block in self._words(entry)])
+                    self._add_user([block for entry in speech.entries for block in self._user_blocks(entry)])
                 case "assistant":
-                    self._assistant(speech)
+                    self._add_assistant(speech)
         self._answer_the_rest()
         self._trim_end()
         self._place_system()
@@ -107,7 +107,7 @@ class MessagesBuilder:
 
     def _instruct(self, speech: Speech) -> None:
         for entry in speech.entries:
-            blocks = self._words(entry)
+            blocks = self._user_blocks(entry)
             if not blocks:
                 continue
             if not self.messages:
@@ -133,12 +133,12 @@ class MessagesBuilder:
         elif blocks:
             self.messages.append({"role": "user", "content": blocks})
 
-    def _words(self, entry: InputEntry) -> list[BlockBody]:
+    def _user_blocks(self, entry: InputEntry) -> list[BlockBody]:
         if not isinstance(entry.item, Message):
             return []
         return AnthropicContent(self._turn, self._provider, f"{entry.where}.content").of(entry.item.content)
 
-    def _result(self, entry: InputEntry) -> BlockBody:
+    def _result_block(self, entry: InputEntry) -> BlockBody:
         output = entry.item
         assert isinstance(output, AnyCallOutput)
         id = self._ids[output.call_id]
@@ -164,7 +164,7 @@ class MessagesBuilder:
 
     # --- the model ----------------------------------------------------------------------------------------
 
-    def _assistant(self, speech: Speech) -> None:
+    def _add_assistant(self, speech: Speech) -> None:
         blocks = [block for entry in speech.entries for block in self._translate(entry)]
         if all(kind in THINKING or is_blank(block) for kind, block in blocks):
             blocks = [(kind, block) for kind, block in blocks if not is_blank(block)]
@@ -194,16 +194,16 @@ class MessagesBuilder:
         """Translate an item of the model to blocks, each with its type; a proof is JSON already."""
         match entry.item:
             case Message() as message:
-                return [("text", block) for block in self._text(message)]
+                return [("text", block) for block in self._text_blocks(message)]
             case FunctionCall() | CustomToolCall() as call:
-                return [("tool_use", self._call(call, entry.where))]
+                return [("tool_use", self._call_block(call, entry.where))]
             case Reasoning() as reasoning:
-                return self._thought(reasoning)
+                return self._thinking_blocks(reasoning)
             case Opaque() as item:
-                return self._own(item, entry.where)
+                return self._own_blocks(item, entry.where)
         return []
 
-    def _text(self, message: Message) -> list[BlockBody]:
+    def _text_blocks(self, message: Message) -> list[BlockBody]:
         """Keep white space as the model wrote it: it may stand before a block that the model has signed."""
         if isinstance(message.content, str):
             return [{"type": "text", "text": message.content}] if message.content else []
@@ -218,10 +218,10 @@ class MessagesBuilder:
             blocks.append(block if isinstance(part, Opaque) else block | fields_of(part))
         return blocks
 
-    def _call(self, call: AnyCall, where: str) -> BlockBody:
+    def _call_block(self, call: AnyCall, where: str) -> BlockBody:
         name, arguments = self._names.upstream_call(call)
         given = as_object(self._turn, self._provider, where, arguments)
-        id = self._id(call.call_id)
+        id = self._make_id(call.call_id)
         self.called.add(name)
         self._open[id] = None
         block: BlockBody = {"type": "tool_use", "id": id, "name": name, "input": given}
@@ -229,7 +229,7 @@ class MessagesBuilder:
             block["caller"] = caller
         return block | fields_of(call)
 
-    def _id(self, call_id: str) -> str:
+    def _make_id(self, call_id: str) -> str:
         """An id that this API takes, and no two the same; the same again in every later request."""
         id = call_id
         if not _FIT_ID.fullmatch(id):
@@ -242,7 +242,7 @@ class MessagesBuilder:
         self._ids[call_id] = id
         return id
 
-    def _thought(self, reasoning: Reasoning) -> list[tuple[str, Any]]:
+    def _thinking_blocks(self, reasoning: Reasoning) -> list[tuple[str, Any]]:
         blob = (reasoning.encrypted_content or "").encode()
         if not blob and (signed := block_of(reasoning)) is not None:
             blob = encode(signed)  # of a conversation that began with the provider itself
@@ -264,7 +264,7 @@ class MessagesBuilder:
         self.has_thinking = True
         return [(kind, Raw(blob))]
 
-    def _own(self, item: Opaque, where: str) -> list[tuple[str, Any]]:
+    def _own_blocks(self, item: Opaque, where: str) -> list[tuple[str, Any]]:
         """A block of the provider's own tools, which only it can read."""
         block = own_block(item)
         if block is None:

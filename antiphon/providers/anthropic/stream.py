@@ -86,14 +86,14 @@ class AnthropicStream(LineParser):
         """The deltas that these bytes complete. The data of an event is always one line."""
         for line in self._split(data):
             if line.startswith(b"data:"):
-                self._line(line)
+                self._read_line(line)
         return self._take()
 
     def end(self, error: ErrorPayload | None = None) -> list[d.AnyDelta]:
         """Nothing more will come; `error` says why, if the connection broke."""
         rest = self._lines.rest()
         if rest.startswith(b"data:"):
-            self._line(rest, is_last=True)
+            self._read_line(rest, is_last=True)
         if not self.over:
             if self._reason is not None:
                 self._finish()
@@ -110,10 +110,10 @@ class AnthropicStream(LineParser):
                 raise errors.from_error_object(self._provider, message.error, secrets=self._secrets)
             if message.content is None:
                 raise errors.invalid(self._provider, "the answer has no content")
-            self._message(message)
+            self._read_message(message)
             for n, raw in enumerate(message.content):
-                self._start(n, raw)
-                self._stop(n)
+                self._start_block(n, raw)
+                self._stop_block(n)
         except UNREADABLE as error:
             raise errors.invalid(self._provider, f"the answer is no message: {error}") from None
         self._read_stop(message)
@@ -122,32 +122,32 @@ class AnthropicStream(LineParser):
 
     # --- events -------------------------------------------------------------------------------------------
 
-    def _line(self, line: bytes, *, is_last: bool = False) -> None:
+    def _read_line(self, line: bytes, *, is_last: bool = False) -> None:
         if self.over:
             return
         try:
             event = wire.decode(line[5:])
             if event.type == "content_block_delta":
-                self._delta(event.index, event.delta, line)
+                self._read_delta(event.index, event.delta, line)
             else:
-                self._event(event)
+                self._read_event(event)
         except UNREADABLE as error:
             # Half a line before a cut is no nonsense.
             if not is_last:
                 self._fail(errors.invalid(self._provider, f"it sent an unreadable event: {error}").payload)
 
-    def _event(self, event: wire.AnthropicEvent) -> None:
+    def _read_event(self, event: wire.AnthropicEvent) -> None:
         match event.type:
             case "content_block_start":
-                self._start(event.index, event.content_block)
+                self._start_block(event.index, event.content_block)
             case "content_block_stop":
-                self._stop(event.index)
+                self._stop_block(event.index)
             case "message_start":
                 if event.message is not None:
-                    self._message(event.message)
+                    self._read_message(event.message)
                     self._read_first_content(event.message)
             case "message_delta":
-                self._count(event.usage)
+                self._add_counts(event.usage)
                 if event.delta is not None:
                     self._keep_container(event.delta.container)
                     self._read_stop(event.delta)
@@ -165,8 +165,8 @@ class AnthropicStream(LineParser):
         """Read the blocks of the first event, which has all calls of a program that goes on."""
         content = message.content or []
         for n, raw in enumerate(content, -len(content)):
-            self._start(n, raw)
-            self._stop(n)
+            self._start_block(n, raw)
+            self._stop_block(n)
         self._read_stop(message)
 
     def _keep_container(self, container: dict[str, Any] | None) -> None:
@@ -174,8 +174,8 @@ class AnthropicStream(LineParser):
             expires = container.get("expires_at")
             self._keep(wire.Container(id, expires if isinstance(expires, str) else None))
 
-    def _message(self, message: wire.AnthropicMessage) -> None:
-        self._count(message.usage)
+    def _read_message(self, message: wire.AnthropicMessage) -> None:
+        self._add_counts(message.usage)
         self._keep_container(message.container)
         self._record_context_management(message.context_management)
         for one in message.input_transformations or ():
@@ -183,7 +183,7 @@ class AnthropicStream(LineParser):
                 why = f"the provider left earlier thinking out: {one.reason or 'it does not fit'}"
                 self._note("input.reasoning", why)
 
-    def _count(self, counts: MessagesCounts | None) -> None:
+    def _add_counts(self, counts: MessagesCounts | None) -> None:
         if counts is not None:
             self._usage = self._usage.followed_by(counts) if self._usage else counts
 
@@ -205,7 +205,7 @@ class AnthropicStream(LineParser):
 
     # --- blocks -------------------------------------------------------------------------------------------
 
-    def _start(self, index: int, raw: Raw) -> None:
+    def _start_block(self, index: int, raw: Raw) -> None:
         block = wire.decode_block(raw)
         opened = self._open[index] = _OpenBlock(block, bytes(raw))
         was_text, self._after_text = self._after_text, block.type == "text"
@@ -213,9 +213,9 @@ class AnthropicStream(LineParser):
             case "text":
                 if was_text:
                     self._deltas.append(d.PartEnd())
-                self._words(opened, block.text or "")
+                self._add_text(opened, block.text or "")
             case "thinking":
-                self._think(opened, block.thinking or "")
+                self._add_thinking(opened, block.thinking or "")
                 opened.signature.append(block.signature or "")
             case "redacted_thinking":
                 pass
@@ -225,22 +225,22 @@ class AnthropicStream(LineParser):
                     self._keep(caller)
                 self._deltas.append(self._tool_calls.begin(index, block.name or "", block.id or ""))
             case "server_tool_use":
-                self._vendor(index, opened, "in_progress")
+                self._add_vendor_item(index, opened, "in_progress")
 
-    def _delta(self, index: int, delta: wire.AnthropicDelta | None, line: bytes) -> None:
+    def _read_delta(self, index: int, delta: wire.AnthropicDelta | None, line: bytes) -> None:
         opened = self._open.get(index)
         if delta is None or opened is None:
             self._note("output", "a piece of a block that never began cannot be passed on")
             return
         match delta.type:
             case "text_delta":
-                self._words(opened, delta.text)
+                self._add_text(opened, delta.text)
             case "input_json_delta":
                 opened.pieces.append(delta.partial_json)
                 if opened.block.type == "tool_use":
                     self._deltas += self._tool_calls.arguments(index, delta.partial_json)
             case "thinking_delta":
-                self._think(opened, delta.thinking)
+                self._add_thinking(opened, delta.thinking)
             case "signature_delta":
                 opened.signature.append(delta.signature)
             case "citations_delta":
@@ -250,17 +250,17 @@ class AnthropicStream(LineParser):
             case _:
                 opened.add(wire.decode_any(line[5:])["delta"])
 
-    def _words(self, opened: _OpenBlock, text: str) -> None:
+    def _add_text(self, opened: _OpenBlock, text: str) -> None:
         if text:
             opened.length += len(text)
             self._deltas.append(d.TextDelta(text))
 
-    def _think(self, opened: _OpenBlock, text: str) -> None:
+    def _add_thinking(self, opened: _OpenBlock, text: str) -> None:
         if text:
             opened.thoughts.append(text)
             self._deltas.append(self._thought(text))
 
-    def _stop(self, index: int) -> None:
+    def _stop_block(self, index: int) -> None:
         opened = self._open.pop(index, None)
         if opened is None:
             return
@@ -281,7 +281,7 @@ class AnthropicStream(LineParser):
                 # A budget that is used up ends a call in the middle, and says so only afterwards.
                 self._deltas += [*self._tool_calls.flush(index), d.ItemEnd(index)]
             case _:
-                self._vendor(index, opened, "completed")
+                self._add_vendor_item(index, opened, "completed")
 
     def _end_thought(self, opened: _OpenBlock) -> None:
         text, signature = "".join(opened.thoughts), "".join(opened.signature)
@@ -297,7 +297,7 @@ class AnthropicStream(LineParser):
     def _keep(self, kept: object) -> None:
         self._deltas += [d.SignatureDelta(encode(kept).decode()), d.ItemEnd(None, "completed")]
 
-    def _vendor(self, index: int, opened: _OpenBlock, status: str) -> None:
+    def _add_vendor_item(self, index: int, opened: _OpenBlock, status: str) -> None:
         """A block that only this provider knows is kept whole, in an item of its own."""
         kind = opened.block.type
         if not is_valid_extension_type(VENDOR + kind):

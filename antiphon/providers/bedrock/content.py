@@ -87,7 +87,7 @@ class BedrockContent:
             case InputFile():
                 return [self._file(part, where)]
             case InputVideo():
-                return [self._film(part, where)]
+                return [self._video_block(part, where)]
             case Opaque(type="input_audio"):
                 raise unsupported(self._provider, where, "audio is not passed on to this provider")
             case Opaque():
@@ -135,7 +135,7 @@ class BedrockContent:
         )
         return {"document": {"format": kind, "name": name, "source": source}}
 
-    def _film(self, film: InputVideo, where: str) -> BedrockBlockBody:
+    def _video_block(self, film: InputVideo, where: str) -> BedrockBlockBody:
         if not self._video:
             raise unsupported(self._provider, where, "this model takes no video")
         if film.video_url.startswith("s3://"):

@@ -89,15 +89,15 @@ class _Conversation:
         for speech in speeches(self._turn, self._provider, VENDOR):
             match speech.role:
                 case "system":
-                    self._system(speech)
+                    self._add_system(speech)
                 case "user":
                     for entry in speech.entries:
-                        self._user(entry)
+                        self._add_user(entry)
                     self._is_proven = self.lacks_proof = False
                 case "assistant":
-                    self._assistant(speech)
+                    self._add_assistant(speech)
                 case "tool":
-                    self._say("user", [self._result(entry) for entry in speech.entries])
+                    self._add("user", [self._result_block(entry) for entry in speech.entries])
         if not self.messages:
             raise unsupported(self._provider, "input", "there must be a message with some words in it")
         if self.messages[0]["role"] != "user":
@@ -105,7 +105,7 @@ class _Conversation:
             self._turn.receipt(self._provider, "input", reason, ADDED)
             self.messages.insert(0, {"role": "user", "content": [{"text": _BEGINNING}]})
 
-    def _say(self, role: str, blocks: list[BedrockBlockBody]) -> None:
+    def _add(self, role: str, blocks: list[BedrockBlockBody]) -> None:
         if not blocks:
             return
         if self.messages and self.messages[-1]["role"] == role:
@@ -113,7 +113,7 @@ class _Conversation:
         else:
             self.messages.append({"role": role, "content": blocks})
 
-    def _system(self, speech: Speech) -> None:
+    def _add_system(self, speech: Speech) -> None:
         for entry in speech.entries:
             if self.messages:
                 reason = "system messages stand at the beginning here, so this one is moved there"
@@ -121,32 +121,32 @@ class _Conversation:
             if isinstance(entry.item, Message):
                 self.system += text_blocks(entry.item.get_text())
 
-    def _user(self, entry: InputEntry) -> None:
+    def _add_user(self, entry: InputEntry) -> None:
         if isinstance(entry.item, Message):
-            self._say("user", self._blocks.user(entry.item.content, f"{entry.where}.content"))
+            self._add("user", self._blocks.user(entry.item.content, f"{entry.where}.content"))
 
-    def _assistant(self, speech: Speech) -> None:
+    def _add_assistant(self, speech: Speech) -> None:
         blocks: list[BedrockBlockBody] = []
         for entry in speech.entries:
             match entry.item:
                 case Message() as message:
-                    blocks += self._words(message)
+                    blocks += self._text_blocks(message)
                 case Reasoning() as reasoning:
-                    blocks += self._proof(reasoning)
+                    blocks += self._proof_blocks(reasoning)
                 case FunctionCall() | CustomToolCall() as call:
-                    blocks.append(self._call(call, entry.where))
+                    blocks.append(self._call_block(call, entry.where))
                 case Opaque() as item:
-                    blocks += self._own(item, entry.where)
+                    blocks += self._own_blocks(item, entry.where)
         self._is_proven |= any("reasoningContent" in block for block in blocks)
         self.lacks_proof = not self._is_proven and any("toolUse" in block for block in blocks)
-        self._say("assistant", blocks)
+        self._add("assistant", blocks)
 
-    def _words(self, message: Message) -> list[BedrockBlockBody]:
+    def _text_blocks(self, message: Message) -> list[BedrockBlockBody]:
         if isinstance(message.content, str):
             return text_blocks(message.content)
         return [block for part in message.content for block in _part(part)]
 
-    def _own(self, item: Opaque, where: str) -> list[BedrockBlockBody]:
+    def _own_blocks(self, item: Opaque, where: str) -> list[BedrockBlockBody]:
         """A block of Bedrock's own tools, as it came."""
         block = item.fields.get("data")
         if isinstance(block, dict) and block.keys() in ({"toolUse"}, {"toolResult"}):
@@ -154,7 +154,7 @@ class _Conversation:
         self._turn.receipt(self._provider, where, f"{item.type!r} has no block in its `data`")
         return []
 
-    def _proof(self, reasoning: Reasoning) -> list[BedrockBlockBody]:
+    def _proof_blocks(self, reasoning: Reasoning) -> list[BedrockBlockBody]:
         """The block as the model once sent it. Without its proof it is no block, and is left out."""
         try:
             block = msgspec.json.decode(reasoning.encrypted_content or "null")
@@ -166,13 +166,13 @@ class _Conversation:
             return []
         return [{"reasoningContent": block}]
 
-    def _call(self, call: AnyCall, where: str) -> BedrockBlockBody:
+    def _call_block(self, call: AnyCall, where: str) -> BedrockBlockBody:
         name, arguments = self._names.upstream_call(call)
         given = as_object(self._turn, self._provider, where, arguments)
         self.called[name] = None
         return {"toolUse": {"toolUseId": _tool_id(call.call_id), "name": name, "input": given}}
 
-    def _result(self, entry: InputEntry) -> BedrockBlockBody:
+    def _result_block(self, entry: InputEntry) -> BedrockBlockBody:
         assert isinstance(entry.item, AnyCallOutput)
         content = self._blocks.output(entry.item.output, f"{entry.where}.output")
         result: dict[str, Any] = {

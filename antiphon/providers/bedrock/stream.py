@@ -115,7 +115,7 @@ class BedrockStream(AnswerParser):
             for message in messages:
                 headers, payload = message
                 if headers.get(":event-type") != "contentBlockDelta":
-                    self._event(message)
+                    self._read_event(message)
                     if self.over:
                         break
                     continue
@@ -125,7 +125,7 @@ class BedrockStream(AnswerParser):
                     self._length += len(text)
                     deltas.append(d.TextDelta(text))
                 else:
-                    self._delta(event, payload)
+                    self._read_delta(event, payload)
         except UNREADABLE as error:
             self._fail(errors.invalid(self._provider, f"it sent an unreadable event: {error}").payload)
         return self._take()
@@ -147,26 +147,26 @@ class BedrockStream(AnswerParser):
             raise errors.invalid(self._provider, f"the answer is no Converse answer: {error}") from None
         try:
             for n, raw in enumerate(answer.output.message.content):
-                self._block(n, raw)
+                self._read_block(n, raw)
         except UNREADABLE as error:
             raise errors.invalid(self._provider, f"the answer has an unreadable block: {error}") from None
         self._usage = answer.usage
-        self._stop(answer.stopReason)
+        self._read_stop(answer.stopReason)
         if not self.over:
             self._finish()
         return self._take()
 
     # --- events -------------------------------------------------------------------------------------------
 
-    def _event(self, message: EventStreamMessage) -> None:
+    def _read_event(self, message: EventStreamMessage) -> None:
         headers, payload = message
         match headers.get(":event-type"):
             case "contentBlockStart":
-                self._start(payload)
+                self._start_block(payload)
             case "contentBlockStop":
                 self._end_block(wire.decode_stop(payload).contentBlockIndex)
             case "messageStop":
-                self._stop(wire.decode_end(payload).stopReason)
+                self._read_stop(wire.decode_end(payload).stopReason)
             case "metadata":
                 self._usage = wire.decode_metadata(payload).usage or self._usage
                 if self._reason is not None:
@@ -176,22 +176,22 @@ class BedrockStream(AnswerParser):
             case str() as kind if kind not in _EVENTS:
                 self._note("output", f"an event of type {kind!r} cannot be passed on")
 
-    def _delta(self, event: wire.BlockDelta, payload: bytes) -> None:
+    def _read_delta(self, event: wire.BlockDelta, payload: bytes) -> None:
         delta, index = event.delta, event.contentBlockIndex
         opened = self._open.get(index)
         if delta.text is not None:
-            self._text(index, delta.text)
+            self._add_text(index, delta.text)
         elif delta.toolUse is not None and index in self._calls:
             self._deltas += self._tool_calls.arguments(index, delta.toolUse.input)
         elif delta.toolUse is not None and opened is not None:
             opened.pieces.append(delta.toolUse.input)
         elif delta.reasoningContent == _NO_REASONING:
-            self._unknown(wire.decode_fields(payload)["delta"]["reasoningContent"])
+            self._note_unknown(wire.decode_fields(payload)["delta"]["reasoningContent"])
         elif delta.reasoningContent is not None:
-            self._reasoning(delta.reasoningContent)
+            self._add_reasoning(delta.reasoningContent)
         elif delta.citation is not None:
             if index != self._cited_block:
-                self._cite()
+                self._add_citations()
                 self._cited_block = index
             self._citations.append(delta.citation)
         elif delta.toolResult is not None and opened is not None:
@@ -199,9 +199,9 @@ class BedrockStream(AnswerParser):
         elif delta.image is not None and opened is not None:
             opened.fields |= delta.image
         else:
-            self._unknown(wire.decode_fields(payload)["delta"])
+            self._note_unknown(wire.decode_fields(payload)["delta"])
 
-    def _start(self, payload: bytes) -> None:
+    def _start_block(self, payload: bytes) -> None:
         event = wire.decode_start(payload)
         start, index = event.start, event.contentBlockIndex
         if (tool := start.toolUse) is not None and tool.type != _RUN_BY_BEDROCK:
@@ -209,9 +209,9 @@ class BedrockStream(AnswerParser):
         elif start.toolUse or start.toolResult or start.image:
             self._begin_own(index, wire.decode_fields(payload)["start"])
         else:
-            self._unknown(wire.decode_fields(payload)["start"])
+            self._note_unknown(wire.decode_fields(payload)["start"])
 
-    def _unknown(self, block: dict[str, Any]) -> None:
+    def _note_unknown(self, block: dict[str, Any]) -> None:
         for kind in block:
             self._note("output", f"a block of kind {kind!r} cannot be passed on")
 
@@ -240,14 +240,14 @@ class BedrockStream(AnswerParser):
             self._calls.discard(index)
             self._deltas += [*self._tool_calls.flush(index), d.ItemEnd(index)]
         elif (opened := self._open.pop(index, None)) is None:
-            self._cite()
+            self._add_citations()
             self._end_thought()
         elif opened.kind in _OWN:
             self._add_own_item(index, opened, "completed")
         else:
-            self._image(opened.fields)
+            self._add_image(opened.fields)
 
-    def _image(self, image: dict[str, Any]) -> None:
+    def _add_image(self, image: dict[str, Any]) -> None:
         match image:
             case {"format": str(kind), "source": {"bytes": str(data)}}:
                 self._deltas.append(d.ItemDelta(image_item(f"image/{kind}", data)))
@@ -272,7 +272,7 @@ class BedrockStream(AnswerParser):
         told = {"code": _STATUSES.get(name, 500), "type": name, "message": said}
         self._fail(errors.from_error_object(self._provider, told, secrets=self._secrets).payload)
 
-    def _stop(self, reason: str) -> None:
+    def _read_stop(self, reason: str) -> None:
         if broken := _BROKEN.get(reason):
             told = {"code": 500, "type": reason, "message": f"{broken} (stopReason {reason!r})"}
             self._fail(errors.from_error_object(self._provider, told).payload)
@@ -281,18 +281,18 @@ class BedrockStream(AnswerParser):
 
     # --- words, reasoning and calls -----------------------------------------------------------------------
 
-    def _block(self, n: int, raw: Raw) -> None:
+    def _read_block(self, n: int, raw: Raw) -> None:
         """A block of a whole answer."""
         block = wire.decode_block(raw)
         if block.text is not None:
-            self._text(n, block.text)
+            self._add_text(n, block.text)
         elif (cited := block.citationsContent) is not None:
-            self._text(n, "".join(words.text for words in cited.content))
+            self._add_text(n, "".join(words.text for words in cited.content))
             for words in wire.decode_fields(raw)["citationsContent"].get("content", ()):
                 if "text" not in words:
-                    self._unknown(words)
+                    self._note_unknown(words)
             self._citations += cited.citations
-            self._cite()
+            self._add_citations()
         elif (tool := block.toolUse) is not None and tool.type != _RUN_BY_BEDROCK:
             self._begin_call(n, tool.name, tool.toolUseId)
             given = {} if tool.input is None else tool.input
@@ -301,42 +301,42 @@ class BedrockStream(AnswerParser):
         elif (reasoning := block.reasoningContent) is not None:
             told = reasoning.reasoningText
             if told is None and reasoning.redactedContent is None:
-                self._unknown(wire.decode_fields(raw)["reasoningContent"])
+                self._note_unknown(wire.decode_fields(raw)["reasoningContent"])
             text, signature = (told.text, told.signature) if told else (None, None)
-            self._reasoning(wire.ReasoningPiece(text, signature, reasoning.redactedContent))
+            self._add_reasoning(wire.ReasoningPiece(text, signature, reasoning.redactedContent))
             self._end_thought()
         elif block.toolUse or block.toolResult or block.image:
             self._begin_own(n, wire.decode_fields(raw))
             self._end_block(n)
         else:
-            self._unknown(wire.decode_fields(raw))
+            self._note_unknown(wire.decode_fields(raw))
 
-    def _text(self, index: int, text: str) -> None:
+    def _add_text(self, index: int, text: str) -> None:
         """A text that follows another one is a part of its own, as it is a block of its own here."""
         self._end_thought()
         if not text:
             return
         if index != self._text_block:
             if index != self._cited_block:
-                self._cite()
+                self._add_citations()
             if self._text_block is not None:
                 self._deltas.append(d.PartEnd())
             self._text_block, self._length = index, 0
         self._length += len(text)
         self._deltas.append(d.TextDelta(text))
 
-    def _cite(self) -> None:
+    def _add_citations(self) -> None:
         """Put the citations on the words that just ended, also those of a block without words."""
         self._deltas += [d.AnnotationDelta(annotation(one, self._length)) for one in self._citations]
         self._citations.clear()
 
     def _end_text(self) -> None:
         """End the text that is open: a block of another kind begins."""
-        self._cite()
+        self._add_citations()
         self._end_thought()
         self._text_block = None
 
-    def _reasoning(self, piece: wire.ReasoningPiece) -> None:
+    def _add_reasoning(self, piece: wire.ReasoningPiece) -> None:
         thought = self._thought
         if thought is None:
             self._end_text()
@@ -360,7 +360,7 @@ class BedrockStream(AnswerParser):
         self._close(d.Finish(self._reason or "stop"))
 
     def _flush(self) -> None:
-        self._cite()
+        self._add_citations()
         self._end_thought()
         for index in sorted(self._calls):
             self._deltas += self._tool_calls.flush(index)

@@ -149,15 +149,15 @@ class _Messages:
     def all(self) -> list[dict[str, Any]]:
         for speech in speeches(self._turn, self._provider, has_names=self._profile.names):
             if speech.role == "assistant":
-                self._assistant(speech)
+                self._add_assistant(speech)
             elif speech.role == "tool":
-                self._outputs(speech)
+                self._add_outputs(speech)
             else:
                 for entry in speech.entries:
-                    self._message(entry)
+                    self._add_message(entry)
         return self._chat.done
 
-    def _message(self, entry: InputEntry) -> None:
+    def _add_message(self, entry: InputEntry) -> None:
         message = entry.item
         assert isinstance(message, Message)
         if message.role == "user":
@@ -172,14 +172,14 @@ class _Messages:
 
     # --- what the model said ------------------------------------------------------------------------------
 
-    def _assistant(self, speech: Speech) -> None:
+    def _add_assistant(self, speech: Speech) -> None:
         draft = _Draft()
         for entry in speech.entries:
             match entry.item:
                 case Message() as said:
-                    self._words(said, draft)
+                    self._read_message(said, draft)
                 case Reasoning() as thought:
-                    self._reasoning(thought, draft)
+                    self._read_reasoning(thought, draft)
                 case call if isinstance(call, AnyCall):
                     draft.calls.append(call)
         if draft.is_empty:
@@ -195,10 +195,10 @@ class _Messages:
             fields[self._profile.reasoning_field or CONTENT] = "\n".join(draft.thoughts)
         if draft.name:
             fields["name"] = draft.name
-        calls = [self._call(call) for call in draft.calls]
+        calls = [self._make_call(call) for call in draft.calls]
         self._chat.assistant("\n".join(draft.texts), calls, **fields)
 
-    def _words(self, message: Message, draft: _Draft) -> None:
+    def _read_message(self, message: Message, draft: _Draft) -> None:
         parts = message.content if isinstance(message.content, list) else []
         refusals = [part.refusal for part in parts if isinstance(part, Refusal)]
         if refusals and self._profile.refusals:
@@ -211,7 +211,7 @@ class _Messages:
         if self._profile.names:
             draft.name = get_speaker(message) or draft.name
 
-    def _reasoning(self, item: Reasoning, draft: _Draft) -> None:
+    def _read_reasoning(self, item: Reasoning, draft: _Draft) -> None:
         profile = self._profile
         kept = put_by(item) if profile.keeps_reasoning else {}
         files, details = kept.get(_ANNOTATIONS), kept.get(_DETAILS)
@@ -225,12 +225,12 @@ class _Messages:
         elif text := words_of(item):
             draft.thoughts.append(text)
 
-    def _call(self, call: AnyCall) -> dict[str, Any]:
+    def _make_call(self, call: AnyCall) -> dict[str, Any]:
         return tool_call(self._call_id(call.call_id), *self._names.upstream_call(call))
 
     # --- what its tools answered --------------------------------------------------------------------------
 
-    def _outputs(self, speech: Speech) -> None:
+    def _add_outputs(self, speech: Speech) -> None:
         """A result is text on this wire; pictures and files in it follow as a message of the user."""
         media: list[dict[str, Any]] = []
         for entry in speech.entries:

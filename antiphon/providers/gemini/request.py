@@ -211,13 +211,13 @@ class _Contents:
         for speech in speeches(self._turn, self._provider, (VENDOR, *IMAGES, SEARCH)):
             match speech.role:
                 case "system":
-                    self._system(speech)
+                    self._add_system(speech)
                 case "user":
                     self._add("user", [part for entry in speech.entries for part in self._user_parts(entry)])
                 case "assistant":
-                    self._add("model", self._model(speech))
+                    self._add("model", self._model_parts(speech))
                 case "tool":
-                    self._results(speech)
+                    self._add_results(speech)
         if not self._done and self.system:
             # There is no request without contents, so the last words are told to the model directly.
             self._add("user", [{"text": self.system.pop()}])
@@ -232,7 +232,7 @@ class _Contents:
         else:
             self._done.append({"role": role, "parts": parts})
 
-    def _system(self, speech: Speech) -> None:
+    def _add_system(self, speech: Speech) -> None:
         for entry in speech.entries:
             if isinstance(entry.item, Message) and (text := text_of(entry.item.content)):
                 self.system.append(text)
@@ -244,18 +244,18 @@ class _Contents:
         assert isinstance(entry.item, Message)
         return GeminiContent(self._turn, self._provider, f"{entry.where}.content").all(entry.item.content)
 
-    def _model(self, speech: Speech) -> list[GeminiPartBody]:
+    def _model_parts(self, speech: Speech) -> list[GeminiPartBody]:
         made = ModelParts()
         for entry in speech.entries:
             match entry.item:
                 case Reasoning() as item:
-                    self._reasoning(item, made)
+                    self._add_reasoning(item, made)
                 case FunctionCall() | CustomToolCall() as call:
-                    made.call(self._call(call, entry.where))
+                    made.call(self._make_call(call, entry.where))
                 case Message() as message:
                     made.text(message.get_text())
                 case Opaque() as item:
-                    self._other(item, entry.where, made)
+                    self._add_other(item, entry.where, made)
         parts = made.end()
         if made.lost:
             self._note_suppressed(
@@ -269,14 +269,14 @@ class _Contents:
             )
         return parts
 
-    def _reasoning(self, item: Reasoning, made: ModelParts) -> None:
+    def _add_reasoning(self, item: Reasoning, made: ModelParts) -> None:
         proof = from_blob(item.encrypted_content)
         if proof is not None:
             made.proof(proof)
         else:
             self._note_suppressed("input.reasoning", "thoughts without a signature are not sent back")
 
-    def _other(self, item: Opaque, where: str, made: ModelParts) -> None:
+    def _add_other(self, item: Opaque, where: str, made: ModelParts) -> None:
         if item.type == SEARCH:
             return  # what was found stands in the answer
         part = item.fields.get("data")
@@ -290,13 +290,13 @@ class _Contents:
     def _note_suppressed(self, param: str, why: str) -> None:
         self._turn.receipt(self._provider, param, why, SUPPRESSED)
 
-    def _call(self, call: AnyCall, where: str) -> dict[str, Any]:
+    def _make_call(self, call: AnyCall, where: str) -> dict[str, Any]:
         name, arguments = self._names.upstream_call(call)
         self._called[call.call_id] = name
         given = as_object(self._turn, self._provider, where, arguments)
         return {"id": call.call_id, "name": name, "args": given}
 
-    def _results(self, speech: Speech) -> None:
+    def _add_results(self, speech: Speech) -> None:
         results: list[GeminiPartBody] = []
         media: list[GeminiPartBody] = []
         for entry in speech.entries:

@@ -73,14 +73,14 @@ class GeminiStream(LineParser):
         """The deltas that these bytes complete. A chunk is nearly always one line of data."""
         for line in self._split(data):
             if line not in _BLANK:
-                self._line(line)
+                self._read_line(line)
             elif self._unread:
-                self._event_end()
+                self._end_event()
         return self._take()
 
     def end(self, error: ErrorPayload | None = None) -> list[d.AnyDelta]:
         """Nothing more will come. The reason to finish is the only end mark of this wire."""
-        self._line(self._lines.rest())
+        self._read_line(self._lines.rest())
         if not self.over and self._reason is not None:
             self._finish()
         elif not self.over:
@@ -96,7 +96,7 @@ class GeminiStream(LineParser):
         for chunk in chunks:
             if chunk.error is not None:
                 raise errors.from_error_object(self._provider, chunk.error, secrets=self._secrets)
-            self._chunk(chunk)
+            self._read_chunk(chunk)
         self._note_odd(body)
         if not self.over:
             if self._reason is None and not any(chunk.candidates for chunk in chunks):
@@ -107,7 +107,7 @@ class GeminiStream(LineParser):
 
     # --- lines and chunks ---------------------------------------------------------------------------------
 
-    def _line(self, line: bytes) -> None:
+    def _read_line(self, line: bytes) -> None:
         if self.over:
             return
         if line.startswith(b"data:"):
@@ -123,7 +123,7 @@ class GeminiStream(LineParser):
             return
         self._unread = b""
         for chunk in chunks:
-            self._chunk(chunk)
+            self._read_chunk(chunk)
         self._note_odd(line)
 
     def _note_odd(self, data: bytes) -> None:
@@ -142,11 +142,11 @@ class GeminiStream(LineParser):
                     for kind in sorted(part.keys() - wire.PARTS):
                         self._note("output", f"a part of kind {kind!r} cannot be passed on")
 
-    def _event_end(self) -> None:
+    def _end_event(self) -> None:
         if not self.over:
             self._fail(errors.invalid(self._provider, "it sent a chunk that is not JSON").payload)
 
-    def _chunk(self, chunk: wire.GeminiChunk) -> None:
+    def _read_chunk(self, chunk: wire.GeminiChunk) -> None:
         if chunk.usage_metadata:
             self._usage = chunk.usage_metadata
         if (text := _only_text(chunk)) and self._proof is None and not self._thoughts:
@@ -157,7 +157,7 @@ class GeminiStream(LineParser):
         given = len(self._deltas)
         for candidate in chunk.candidates or ():
             if not candidate.index:
-                self._candidate(candidate)
+                self._read_candidate(candidate)
         if self._keeps_chunks and len(self._deltas) == given:
             self._deltas.append(d.TextDelta(""))
         if chunk.error is not None:
@@ -165,11 +165,11 @@ class GeminiStream(LineParser):
         elif (feedback := chunk.prompt_feedback) is not None and feedback.block_reason:
             self._reason = "content_filter"
 
-    def _candidate(self, candidate: wire.GeminiCandidate) -> None:
+    def _read_candidate(self, candidate: wire.GeminiCandidate) -> None:
         logprobs = candidate.logprobs_result.to_spec() if candidate.logprobs_result is not None else None
         if candidate.content is not None:
             for part in candidate.content.parts or ():
-                if self._part(part, logprobs):
+                if self._read_part(part, logprobs):
                     logprobs = None
         if logprobs:
             self._deltas.append(d.TextDelta("", logprobs))
@@ -181,9 +181,9 @@ class GeminiStream(LineParser):
         if candidate.citation_metadata is not None and self._words:
             self._annotate(annotate_citations(candidate.citation_metadata, "".join(self._words)))
         if reason := candidate.finish_reason:
-            self._finish_reason(reason.upper(), candidate.finish_message or "")
+            self._read_finish_reason(reason.upper(), candidate.finish_message or "")
 
-    def _finish_reason(self, reason: str, message: str) -> None:
+    def _read_finish_reason(self, reason: str, message: str) -> None:
         broken = _BROKEN.get(reason)
         if broken is None:
             self._reason = FINISH_REASONS.get(reason.lower(), "stop")
@@ -194,7 +194,7 @@ class GeminiStream(LineParser):
 
     # --- parts --------------------------------------------------------------------------------------------
 
-    def _part(self, part: wire.GeminiPart, logprobs: list[LogProb] | None) -> bool:
+    def _read_part(self, part: wire.GeminiPart, logprobs: list[LogProb] | None) -> bool:
         """True when it took the logprobs."""
         signature = part.thought_signature or ""
         if part.text is None and part.function_call is None and part.other() is None:
@@ -202,20 +202,20 @@ class GeminiStream(LineParser):
         if part.thought and part.text is None and part.other() is not None:
             self._note("output", "a picture among the model's thoughts is not passed on")
         elif part.thought:
-            self._thought(part.text or "", signature)
+            self._add_thought(part.text or "", signature)
         elif part.function_call is not None:
-            self._call(part.function_call, signature)
+            self._add_call(part.function_call, signature)
         elif part.text or (signature and part.other() is None):
-            self._text(part.text or "", signature, logprobs)
+            self._add_text(part.text or "", signature, logprobs)
             return bool(part.text)
         elif (other := part.other()) is not None:
-            self._other(*other, signature)
+            self._add_other(*other, signature)
         return False
 
-    def _text(self, text: str, signature: str, logprobs: list[LogProb] | None) -> None:
-        self._prove()
+    def _add_text(self, text: str, signature: str, logprobs: list[LogProb] | None) -> None:
+        self._flush_proof()
         if signature and text and not self._words:
-            self._sign(PartSignature(signature, "next", "".join(self._thoughts), text=text))
+            self._add_signature(PartSignature(signature, "next", "".join(self._thoughts), text=text))
         elif signature:
             # It belongs to the end of a message that is open: its item comes after it.
             self._proof = PartSignature(signature, "last", "".join(self._thoughts), text=text)
@@ -224,16 +224,16 @@ class GeminiStream(LineParser):
             self._words.append(text)
             self._deltas.append(d.TextDelta(text, logprobs))
 
-    def _thought(self, text: str, signature: str) -> None:
+    def _add_thought(self, text: str, signature: str) -> None:
         self._end_text()
         if text:
             self._thoughts.append(text)
             self._deltas.append(d.SummaryDelta(text))
         if signature:
-            self._sign(PartSignature(signature, "thought", "".join(self._thoughts)))
+            self._add_signature(PartSignature(signature, "thought", "".join(self._thoughts)))
             self._deltas.append(d.ItemEnd())
 
-    def _call(self, call: wire.GeminiFunctionCall, signature: str) -> None:
+    def _add_call(self, call: wire.GeminiFunctionCall, signature: str) -> None:
         if call.partial_args or call.will_continue or (self._in_pieces and not call.name):
             self._in_pieces = bool(call.will_continue)
             self._note(
@@ -243,7 +243,7 @@ class GeminiStream(LineParser):
         self._end_text()
         name = call.name or "unknown"
         if signature:
-            self._sign(PartSignature(signature, "call", "".join(self._thoughts), name=name))
+            self._add_signature(PartSignature(signature, "call", "".join(self._thoughts), name=name))
         self._thoughts.clear()
         arguments = msgspec.json.format(bytes(call.args), indent=-1).decode("utf-8", "replace")
         self._deltas += self._tool_calls.whole(
@@ -251,13 +251,15 @@ class GeminiStream(LineParser):
         )
         self._calls += 1
 
-    def _other(self, name: str, raw: msgspec.Raw, signature: str) -> None:
+    def _add_other(self, name: str, raw: msgspec.Raw, signature: str) -> None:
         """A picture, a program that Google ran, or what came of it: kept whole, in an item of its own."""
         self._end_text()
         part = {name: msgspec.json.decode(raw)}
         kept = part if name in wire.HOSTED else None
         if signature or kept:
-            self._sign(PartSignature(signature, "part", "".join(self._thoughts), name=name, part=kept))
+            self._add_signature(
+                PartSignature(signature, "part", "".join(self._thoughts), name=name, part=kept)
+            )
         self._thoughts.clear()
         match part:
             case {"inlineData": {"mimeType": str(media), "data": str(data)}} if media.startswith("image/"):
@@ -267,11 +269,11 @@ class GeminiStream(LineParser):
                 item = vendor_item(VENDOR.removesuffix(":"), kind, id="", data=part)
         self._deltas.append(d.ItemDelta(item))
 
-    def _sign(self, proof: PartSignature) -> None:
+    def _add_signature(self, proof: PartSignature) -> None:
         self._thoughts.clear()
         self._deltas.append(d.SignatureDelta(proof.to_blob()))
 
-    def _prove(self) -> None:
+    def _flush_proof(self) -> None:
         """Put out the signature of the text so far, and end its message."""
         if self._proof is not None:
             proof, self._proof = self._proof, None
@@ -280,7 +282,7 @@ class GeminiStream(LineParser):
 
     def _end_text(self) -> None:
         """End the text that is open: a part of another kind begins."""
-        self._prove()
+        self._flush_proof()
         self._words.clear()
 
     def _annotate(self, citations: Iterable[Annotation]) -> None:
@@ -298,13 +300,13 @@ class GeminiStream(LineParser):
     def _finish(self) -> None:
         reason = self._reason or "stop"
         if reason == "stop":
-            self._prove()
-            self._search()
+            self._flush_proof()
+            self._add_search_item()
             if self._calls:
                 reason = "tool_calls"
         self._close(d.Finish(reason))
 
-    def _search(self) -> None:
+    def _add_search_item(self) -> None:
         """Add an item for Google's searches, which only the grounding of the answer reveals."""
         if self._searches:
             queries = list(self._searches)

@@ -154,34 +154,34 @@ class _Messages:
 
     def all(self) -> list[dict[str, Any]]:
         if instructions := self._turn.request.instructions:
-            self._system(instructions)
+            self._add_system(instructions)
         for speech in speeches(self._turn, self._provider):
             match speech.role:
                 case "assistant":
-                    self._assistant(speech)
+                    self._add_assistant(speech)
                 case "tool":
-                    self._outputs(speech)
+                    self._add_outputs(speech)
                 case _:
                     for entry in speech.entries:
-                        self._message(entry)
+                        self._add_message(entry)
         return self._done
 
-    def _message(self, entry: InputEntry) -> None:
+    def _add_message(self, entry: InputEntry) -> None:
         message = entry.item
         assert isinstance(message, Message)
         if message.role != "user":
-            self._system(text_of(message.content))
+            self._add_system(text_of(message.content))
             return
         text, images = self._content(message.content, f"{entry.where}.content")
         self._done.append({"role": "user", "content": text} | ({"images": images} if images else {}))
 
-    def _system(self, text: str) -> None:
+    def _add_system(self, text: str) -> None:
         if self._done and self._done[-1]["role"] == "system":
             self._done[-1]["content"] += f"\n\n{text}"
         else:
             self._done.append({"role": "system", "content": text})
 
-    def _assistant(self, speech: Speech) -> None:
+    def _add_assistant(self, speech: Speech) -> None:
         texts, thoughts, calls = [], [], []
         for entry in speech.entries:
             match entry.item:
@@ -190,7 +190,7 @@ class _Messages:
                 case Reasoning() as thought:
                     thoughts.append(words_of(thought))
                 case FunctionCall() | CustomToolCall() as call:
-                    calls.append(self._call(call, entry.where))
+                    calls.append(self._make_call(call, entry.where))
         if not (any(texts) or calls):
             return
         message: dict[str, Any] = {"role": "assistant", "content": "\n".join(filter(None, texts))}
@@ -200,13 +200,13 @@ class _Messages:
             message["tool_calls"] = calls
         self._done.append(message)
 
-    def _call(self, call: AnyCall, where: str) -> dict[str, Any]:
+    def _make_call(self, call: AnyCall, where: str) -> dict[str, Any]:
         name, arguments = self._names.upstream_call(call)
         self._called[call.call_id] = name
         given = as_object(self._turn, self._provider, where, arguments)
         return {"function": {"name": name, "arguments": given}}
 
-    def _outputs(self, speech: Speech) -> None:
+    def _add_outputs(self, speech: Speech) -> None:
         """A result names its tool, for there are no ids; pictures in it follow in a message of the user."""
         for entry in speech.entries:
             output = entry.item

@@ -72,13 +72,13 @@ class OllamaStream(LineParser):
     def feed(self, data: bytes) -> list[d.AnyDelta]:
         for line in self._split(data):
             if line and not self.over:
-                self._line(line)
+                self._read_line(line)
         return self._take()
 
     def end(self, error: ErrorPayload | None = None) -> list[d.AnyDelta]:
         rest = self._lines.rest()
         if rest and not self.over:
-            self._line(rest, is_last=True)
+            self._read_line(rest, is_last=True)
         if not self.over:
             self._fail(error or errors.closed(self._provider, "before the answer was done").payload)
         return self._take()
@@ -93,10 +93,10 @@ class OllamaStream(LineParser):
         if line.message is None:
             raise errors.invalid(self._provider, "the answer has no message")
         line.done = True
-        self._say(line)
+        self._read_whole_line(line)
         return self._take()
 
-    def _line(self, data: bytes, *, is_last: bool = False) -> None:
+    def _read_line(self, data: bytes, *, is_last: bool = False) -> None:
         try:
             line = _decode(data)
         except UNREADABLE as error:
@@ -109,20 +109,20 @@ class OllamaStream(LineParser):
             # Nearly every line is this one: some words, and nothing else.
             self._deltas.append(d.TextDelta(text))
         else:
-            self._say(line)
+            self._read_whole_line(line)
 
-    def _say(self, line: OllamaLine) -> None:
+    def _read_whole_line(self, line: OllamaLine) -> None:
         if line.error is not None:
             self._fail(errors.from_error_object(self._provider, line.error, secrets=self._secrets).payload)
             return
         if self._keeps_chunks and not (line.message is not None and line.message.content):
             self._deltas.append(d.TextDelta(""))
         if line.message is not None:
-            self._message(line.message, line.logprobs)
+            self._read_message(line.message, line.logprobs)
         if line.done:
             self._finish(line)
 
-    def _message(self, message: OllamaMessage, logprobs: list[Token] | None) -> None:
+    def _read_message(self, message: OllamaMessage, logprobs: list[Token] | None) -> None:
         if message.thinking:
             self._deltas.append(d.ReasoningDelta(message.thinking))
             self._kept.words(message.thinking)
@@ -132,13 +132,13 @@ class OllamaStream(LineParser):
             known = [token.to_spec() for token in logprobs] if logprobs else None
             self._deltas.append(d.TextDelta(message.content, known))
         for data in message.images or ():
-            self._image(data)
+            self._add_image(data)
         for call in message.tool_calls or ():
             arguments = _text(call.function.arguments)
             self._deltas += self._tool_calls.whole(self._calls, call.function.name, arguments, call.id or "")
             self._calls += 1
 
-    def _image(self, data: str) -> None:
+    def _add_image(self, data: str) -> None:
         """It comes without its kind, which its first bytes tell."""
         try:
             kind = kind_of(b64decode(data[:64]))

@@ -58,16 +58,16 @@ class EventsToDeltas:
         self._readers: dict[type, Callable[[Any], None]] = {
             ev.OutputItemAddedEvent: self.read_added,
             ev.OutputItemDoneEvent: self._read_done,
-            ev.OutputTextDeltaEvent: self._text,
-            ev.OutputTextDoneEvent: self._text_done,
+            ev.OutputTextDeltaEvent: self._read_text,
+            ev.OutputTextDoneEvent: self._read_text_done,
             ev.OutputTextAnnotationAddedEvent: self._read_annotation,
-            ev.ContentPartDoneEvent: self._part_done,
-            ev.RefusalDeltaEvent: self._refusal,
-            ev.ReasoningDeltaEvent: self._reasoning,
-            ev.ReasoningSummaryTextDeltaEvent: self._summary,
-            ev.FunctionCallArgumentsDeltaEvent: self._arguments,
-            ev.CustomToolCallInputDeltaEvent: self._arguments,
-            ev.OtherEvent: self._vendor,
+            ev.ContentPartDoneEvent: self._read_part_done,
+            ev.RefusalDeltaEvent: self._read_refusal,
+            ev.ReasoningDeltaEvent: self._read_reasoning,
+            ev.ReasoningSummaryTextDeltaEvent: self._read_summary,
+            ev.FunctionCallArgumentsDeltaEvent: self._read_arguments,
+            ev.CustomToolCallInputDeltaEvent: self._read_arguments,
+            ev.OtherEvent: self._read_vendor_event,
         }
 
     @property
@@ -95,7 +95,7 @@ class EventsToDeltas:
         progress = self._items.setdefault(index, _ItemProgress(item))
         if isinstance(item, _Call):
             progress.is_call = True
-            self._name(index, progress, item)
+            self._begin_call(index, progress, item)
         elif isinstance(item, items.Message):
             progress.phase = item.phase
         elif isinstance(item, _Whole) and item.id not in self._keys:
@@ -112,7 +112,7 @@ class EventsToDeltas:
         progress.done = True
         match item:
             case items.Message():
-                self._message_done(index, progress, item)
+                self._end_message(index, progress, item)
             case items.Reasoning():
                 for part in (*item.summary, *(item.content or ())):
                     if isinstance(part, Opaque):
@@ -125,8 +125,8 @@ class EventsToDeltas:
                     self.deltas.append(d.SignatureDelta(Proof(item.id, item.encrypted_content).to_blob()))
                 self._close_item(index, item.status == "incomplete")
             case items.FunctionCall() | items.CustomToolCall():
-                self._name(index, progress, item)
-                self._call_done(index, progress, is_cut=item.status == "incomplete")
+                self._begin_call(index, progress, item)
+                self._end_call(index, progress, is_cut=item.status == "incomplete")
             case items.FunctionCallOutput() | items.CustomToolCallOutput() | items.Compaction() | Opaque():
                 if getattr(item, "status", None) == "incomplete":
                     self._cut[index] = item
@@ -161,22 +161,22 @@ class EventsToDeltas:
             self.part = part
         return progress
 
-    def _text(self, event: ev.OutputTextDeltaEvent) -> None:
+    def _read_text(self, event: ev.OutputTextDeltaEvent) -> None:
         progress = self._open_part(event.output_index, event.content_index)
         logprobs = event.logprobs or None
         if logprobs:
             progress.logprobs.add(event.content_index)
         self.deltas.append(d.TextDelta(event.delta, logprobs))
 
-    def _refusal(self, event: ev.RefusalDeltaEvent) -> None:
+    def _read_refusal(self, event: ev.RefusalDeltaEvent) -> None:
         self._open_part(event.output_index, event.content_index)
         self.deltas.append(d.RefusalDelta(event.delta))
 
-    def _reasoning(self, event: ev.ReasoningDeltaEvent) -> None:
+    def _read_reasoning(self, event: ev.ReasoningDeltaEvent) -> None:
         self._open_part(event.output_index, event.content_index)
         self.deltas.append(d.ReasoningDelta(event.delta))
 
-    def _summary(self, event: ev.ReasoningSummaryTextDeltaEvent) -> None:
+    def _read_summary(self, event: ev.ReasoningSummaryTextDeltaEvent) -> None:
         self._open_item(event.output_index, self._items[event.output_index])
         self.deltas.append(d.SummaryDelta(event.delta, event.summary_index))
 
@@ -186,14 +186,14 @@ class EventsToDeltas:
             progress.annotations[event.content_index] = progress.annotations.get(event.content_index, 0) + 1
             self.deltas.append(d.AnnotationDelta(event.annotation))
 
-    def _text_done(self, event: ev.OutputTextDoneEvent) -> None:
-        self._complete(event.output_index, event.content_index, [], event.logprobs or [])
+    def _read_text_done(self, event: ev.OutputTextDoneEvent) -> None:
+        self._add_missing(event.output_index, event.content_index, [], event.logprobs or [])
 
-    def _part_done(self, event: ev.ContentPartDoneEvent) -> None:
+    def _read_part_done(self, event: ev.ContentPartDoneEvent) -> None:
         if isinstance(part := event.part, OutputText):
-            self._complete(event.output_index, event.content_index, part.annotations, part.logprobs or [])
+            self._add_missing(event.output_index, event.content_index, part.annotations, part.logprobs or [])
 
-    def _complete(
+    def _add_missing(
         self, index: int, part: int, annotations: list[Annotation], logprobs: list[LogProb]
     ) -> None:
         """What a snapshot of the open part adds to what is known of it."""
@@ -208,11 +208,11 @@ class EventsToDeltas:
             progress.annotations[part] = known + len(new)
             self.deltas += map(d.AnnotationDelta, new)
 
-    def _message_done(self, index: int, progress: _ItemProgress, message: items.Message) -> None:
+    def _end_message(self, index: int, progress: _ItemProgress, message: items.Message) -> None:
         parts = message.content if isinstance(message.content, list) else []
         for n, part in enumerate(parts):
             if isinstance(part, OutputText):
-                self._complete(index, n, part.annotations, part.logprobs or [])
+                self._add_missing(index, n, part.annotations, part.logprobs or [])
             elif isinstance(part, Opaque):
                 self._note(
                     "output", f"a part of type {part.type!r} in a message cannot be passed on as events"
@@ -224,7 +224,7 @@ class EventsToDeltas:
 
     # --- calls --------------------------------------------------------------------------------------------
 
-    def _name(self, index: int, progress: _ItemProgress, call: _Call) -> None:
+    def _begin_call(self, index: int, progress: _ItemProgress, call: _Call) -> None:
         if progress.named or not call.name:
             return
         progress.named = self.called = True
@@ -243,25 +243,25 @@ class EventsToDeltas:
                 )
             )
         held, progress.held = "".join(progress.held), []
-        self._piece(index, held)
+        self._add_arguments(index, held)
 
-    def _arguments(
+    def _read_arguments(
         self, event: ev.FunctionCallArgumentsDeltaEvent | ev.CustomToolCallInputDeltaEvent
     ) -> None:
         progress = self._items[event.output_index]
         if progress.named:
-            self._piece(event.output_index, event.delta)
+            self._add_arguments(event.output_index, event.delta)
         else:
             progress.held.append(event.delta)
 
-    def _piece(self, index: int, piece: str) -> None:
+    def _add_arguments(self, index: int, piece: str) -> None:
         self.deltas += self._flat.arguments(index, piece)
 
     def _is_flat(self, call: _Call) -> bool:
         """Was it declared under another name, because the server has only functions?"""
         return self._names is not None and isinstance(call, items.FunctionCall) and not call.namespace
 
-    def _call_done(self, index: int, progress: _ItemProgress, *, is_cut: bool) -> None:
+    def _end_call(self, index: int, progress: _ItemProgress, *, is_cut: bool) -> None:
         if not progress.named:
             self.called = True
             self.deltas.append(d.CallDelta(index, "".join(progress.held)))
@@ -279,7 +279,7 @@ class EventsToDeltas:
         self.current = None
         self.deltas.append(d.ItemDelta(running, index))
 
-    def _vendor(self, event: ev.OtherEvent) -> None:
+    def _read_vendor_event(self, event: ev.OtherEvent) -> None:
         """An event of a hosted tool, or of a vendor; those about words and calls say nothing new."""
         fields = dict(event.fields)
         id = fields.pop("item_id", None)

@@ -72,23 +72,23 @@ class ResponsesStream:
         for line in lines:
             if line.startswith(b"data:"):
                 if waiting:
-                    self._check(line)
+                    self._check_size(line)
                 waiting.append(line)
             elif not line:
                 if len(waiting) == 1:
                     name, self._name = self._name, None
-                    self._payload(waiting.pop()[5:], name)
+                    self._read_payload(waiting.pop()[5:], name)
                 elif waiting:
                     self._end_multiline_event()
             elif line == self._same:
                 self._name = self._named
             else:
-                self._other(line)
+                self._read_other_line(line)
         return self._take()
 
     def message(self, data: bytes) -> list[d.AnyDelta]:
         """The deltas of one event that came by itself, as over a WebSocket."""
-        self._payload(data)
+        self._read_payload(data)
         return self._take()
 
     def end(self, error: ErrorPayload | None = None) -> list[d.AnyDelta]:
@@ -100,7 +100,7 @@ class ResponsesStream:
             deltas = self.feed(b"\n\n")
         if not self.over:
             cut = errors.closed(self._provider, "before the response ended").payload
-            self._fail(self._complaint() or error or cut)
+            self._fail(self._find_error() or error or cut)
         return deltas + self._take()
 
     def whole(self, body: bytes) -> list[d.AnyDelta]:
@@ -120,14 +120,14 @@ class ResponsesStream:
             raise errors.invalid(self._provider, "the answer has no output")
         if fields.pop("type", None) is not None:
             body = msgspec.json.encode(fields)  # it is a response, whatever it calls itself
-        self._payload(body, "response")
+        self._read_payload(body, "response")
         if not self.over:
             raise errors.invalid(self._provider, "the answer is a response that has not ended")
         return self._take()
 
     # --- lines and events ---------------------------------------------------------------------------------
 
-    def _other(self, line: bytes) -> None:
+    def _read_other_line(self, line: bytes) -> None:
         """The name of an event, an event on a bare line, a mark at the beginning; comments say nothing."""
         line = line.rstrip(b"\r").removeprefix(_BOM)
         if line.startswith(b"event:"):
@@ -137,11 +137,11 @@ class ResponsesStream:
         elif line.startswith(b"data:"):
             self._data.append(line)
         elif line.startswith(b"{"):
-            self._payload(line)
+            self._read_payload(line)
         elif not line and self._data:
             self._end_multiline_event()
 
-    def _check(self, line: bytes) -> None:
+    def _check_size(self, line: bytes) -> None:
         """An event of many lines has the same limit as one of a single line."""
         self._size += len(line)
         if self._size > self._limit:
@@ -154,9 +154,9 @@ class ResponsesStream:
         self._data.clear()
         self._size = 0
         name, self._name = self._name, None
-        self._payload(data, name)
+        self._read_payload(data, name)
 
-    def _payload(self, data: bytes, name: str | None = None) -> None:
+    def _read_payload(self, data: bytes, name: str | None = None) -> None:
         if self.over:
             return
         reader, converted = self._reader, self._converted
@@ -176,16 +176,16 @@ class ResponsesStream:
             if one.is_terminal and isinstance(one, ev.LifecycleEvent):
                 self._end(one)
         if event is None:
-            self._odd(data.strip())
+            self._read_unknown(data.strip())
         elif isinstance(event, ev.OutputItemAddedEvent):
             converted.read_added(event)  # a late announcement can bring the name of a call
 
-    def _odd(self, data: bytes) -> None:
+    def _read_unknown(self, data: bytes) -> None:
         """The end mark, something that only keeps the line open, or nonsense."""
         if self.over or not data:
             return
         if data == b"[DONE]":
-            if (complaint := self._complaint()) is not None:
+            if (complaint := self._find_error()) is not None:
                 self._fail(complaint)
             elif self._converted.is_settled:
                 self._finish(d.Finish("tool_calls" if self._converted.called else "stop"))
@@ -206,7 +206,7 @@ class ResponsesStream:
         if response.status == "cancelled":
             self._finish(d.Finish("cancelled"))
         elif isinstance(event, ev.ResponseFailedEvent):
-            self._fail(self._complaint() or self._to_payload(response.error))
+            self._fail(self._find_error() or self._to_payload(response.error))
         elif isinstance(event, ev.ResponseIncompleteEvent):
             self._finish(d.Finish(self._reason(response)))
         else:
@@ -220,7 +220,7 @@ class ResponsesStream:
         self._note("incomplete_details", f"the upstream's reason was {told or 'not given'!r}")
         return "length"
 
-    def _complaint(self) -> ErrorPayload | None:
+    def _find_error(self) -> ErrorPayload | None:
         """The `error` event that came before, if there was one."""
         return self._to_payload(self._reader.error) if self._reader.error is not None else None
 

@@ -116,7 +116,7 @@ class Sockets:
             async with asyncio.timeout(patience):
                 await socket.send(message, text=True)
                 first = await socket.recv(decode=False)
-            if (refusal := self._refusal(first)) is not None:
+            if (refusal := self._read_refusal(first)) is not None:
                 raise refusal
         except BaseException as error:
             socket.transport.abort()
@@ -127,7 +127,7 @@ class Sockets:
             raise
         return first
 
-    def _refusal(self, data: bytes) -> UpstreamError | None:
+    def _read_refusal(self, data: bytes) -> UpstreamError | None:
         """An error with a status, in the place of a response."""
         try:
             told = msgspec.json.decode(data, type=dict[str, Any])

@@ -66,13 +66,13 @@ class ScriptProvider:
         self._from_requests = settings.from_requests
 
     async def answer(self, turn: Turn, sink: Sink) -> None:
-        scene = self._scene(turn)
+        scene = self._choose_scene(turn)
         clock = _Clock()
         waiting = [step for step in scene.steps if not isinstance(step, steps.PauseStep)]
         if waiting and isinstance(refusal := waiting[0], steps.ErrorStep):
             for step in scene.steps[: scene.steps.index(refusal) + 1]:
                 await clock.wait(step.delay)
-            raise self._error(refusal)
+            raise self._make_error(refusal)
         sink.accepted()
         said = 0
         for batch, delay in self._play(scene, turn):
@@ -94,26 +94,28 @@ class ScriptProvider:
     async def close(self) -> None:
         return
 
-    def _scene(self, turn: Turn) -> Scene:
+    def _choose_scene(self, turn: Turn) -> Scene:
         script = self._script
         if self._from_requests and (found := find_block(turn)):
             param, text = found
             try:
                 script = parse(text)
             except ScriptError as error:
-                raise self._wrong(f"the script in `{param}`: {error}", param) from None
+                raise self._script_error(f"the script in `{param}`: {error}", param) from None
         number, last = _place(turn.items), turn.items[-1] if turn.items else None
         kind, words = (type_of(last), _words(last)) if last is not None else ("", "")
         for scene in script.turns:
             if scene.fits(turn=number, last=kind, words=words, model=turn.model):
                 return scene
-        raise self._wrong(f"no turn of the script fits: this is turn {number} and the last item is {kind!r}")
+        raise self._script_error(
+            f"no turn of the script fits: this is turn {number} and the last item is {kind!r}"
+        )
 
-    def _wrong(self, message: str, param: str | None = None) -> UpstreamError:
+    def _script_error(self, message: str, param: str | None = None) -> UpstreamError:
         payload = ErrorPayload("invalid_request", f"{self.name}: {message}", "invalid_script", param)
         return UpstreamError(payload, 400)
 
-    def _error(self, step: steps.ErrorStep) -> UpstreamError:
+    def _make_error(self, step: steps.ErrorStep) -> UpstreamError:
         given = step.error
         payload = ErrorPayload(given.type, given.message, given.code, given.param)
         status = payload.status if given.status is None else given.status
@@ -168,7 +170,7 @@ class ScriptProvider:
             case steps.FinishStep():
                 yield d.Finish(step.finish)
             case steps.ErrorStep():
-                yield d.Failure(self._error(step).payload)
+                yield d.Failure(self._make_error(step).payload)
             case steps.CutStep():
                 yield d.Failure(errors.closed(self.name, "in the middle of the answer").payload)
 
