@@ -86,7 +86,7 @@ class SingleTarget(Struct, eq=False):
 
 
 class NoTarget(Struct, eq=False):
-    """Asks nobody and says nothing, for a connection that is only warmed up."""
+    """Asks no target and says nothing, for a connection that is only warmed up."""
 
     capabilities: Capabilities = Capabilities(parameters=frozenset(), enforces_schema=True)
 

@@ -152,7 +152,7 @@ def ask(
     """Have one target answer the turn, with everything that is done for one target.
 
     The turn gets its items from the context, as this provider may see them and as many as it takes, and after
-    them those that are `added`. What each attempt takes is noted in `attempts`, as soon as it is known.
+    them the `added` ones. What each attempt takes is noted in `attempts`, as soon as it is known.
     """
     takes = run.settings.providers[target.provider].capabilities
     if (

@@ -230,7 +230,7 @@ def _tools(turn: Turn, takes: Capabilities, info: ModelInfo) -> Iterator[Loss]:
 
 
 def _lost_fields(tool: FunctionTool | CustomTool, takes: Capabilities) -> Iterator[str]:
-    """The fields of a tool outside the specification that mean something, and that nobody is sent."""
+    """The fields of a tool outside the specification that mean something, and that no provider gets."""
     given = extras(tool)
     if not given:
         return
@@ -245,7 +245,7 @@ def _lost_fields(tool: FunctionTool | CustomTool, takes: Capabilities) -> Iterat
 
 
 def _reasoning(turn: Turn, takes: Capabilities, info: ModelInfo) -> Iterator[Loss]:
-    """An effort that the model does not have; without the parameter, its absence is told already."""
+    """An effort that the model does not have; without the parameter, a receipt names that already."""
     asked, levels = turn.request.reasoning, info.reasoning_levels
     if asked is None or asked.effort is None or levels is None or "reasoning" not in takes.parameters:
         return

@@ -1,6 +1,6 @@
 """Fetches images and files that a request names by URL, for providers that take only their bytes.
 
-Whoever sends a request makes the gateway ask for an address, so only public ones are asked, at every step
+A client makes the gateway ask for any address that it names, so only public ones are asked, at every step
 of a redirection, within limits of size and time. What is stored keeps the address as the client sent it.
 """
 

@@ -1,7 +1,7 @@
 """Signatures of reasoning: encrypted on their way to the client, decrypted on the way back to the same model.
 
 A blob holds the provider and the model that it came from, so a chain that moves to another one goes on
-without it, and nobody upstream is ever shown what they cannot read.
+without it, and no upstream ever gets what it cannot read.
 """
 
 from copy import copy

@@ -113,7 +113,7 @@ class Run(Struct, eq=False, weakref=True):
     async def result(self, task: asyncio.Task[Any] | None = None) -> Response:
         """The response at its end, without an event on the way.
 
-        `task` is the one that awaits this, from whoever has it at hand: asking for it is a system call.
+        `task` is the one that awaits this, where the caller has it at hand: asking for it is a system call.
         """
         self.composer.muted = True
         try:

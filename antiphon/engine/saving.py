@@ -20,7 +20,7 @@ from antiphon.wires.worker_thread import in_worker_thread
 
 
 class RunRecords(Protocol):
-    """Whoever makes the record of a finished run."""
+    """Makes the record of a finished run."""
 
     @property
     def store(self) -> Store: ...

@@ -1,6 +1,6 @@
 """Background responses: they run without their caller, each a task with a stored row.
 
-A row is written by one attempt at a time: whoever has lost it to another process is told so by the store, and
+One attempt at a time writes a row: the store refuses the writes of a process that has lost it, and that
 stops. The next attempt goes on where the log ends.
 """
 
@@ -159,7 +159,7 @@ class Background:
                 await self._end_from_log(found, Composer.cancel, found.owner)
 
     async def _cancel_unbegun(self, response: StoredResponse) -> bool:
-        """End a response that nobody has begun to work on. False: somebody has."""
+        """End a response that no process has begun to work on. False: one has."""
         try:
             return await self._end_from_log(response, Composer.cancel)
         except StoreConflict:

@@ -70,6 +70,6 @@ class Logs:
 
 
 def _retrieve(reading: asyncio.Task[list[LoggedEvent] | None]) -> None:
-    """Whoever wanted this may be gone, and then nobody else looks at what went wrong."""
+    """The follower that wanted this may be gone, and then nothing else looks at what went wrong."""
     if not reading.cancelled():
         reading.exception()

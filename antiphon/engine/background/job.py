@@ -1,6 +1,6 @@
 """One running background response: writes the events of its run to the log, many in one write.
 
-An event is told to nobody before it is logged. So whoever heard of event N can go on from N anywhere, also
+No client gets an event before it is logged. So a client that has event N can go on from N anywhere, also
 after this process has died. The log has each event as it is spelled for the caller who made the response.
 """
 
@@ -125,7 +125,7 @@ class BackgroundJob:
 
     @property
     def receipts(self) -> list[Receipt]:
-        """Those that are known by now."""
+        """The receipts that are known by now."""
         return self._run.turn.receipts
 
     async def save(self) -> None:

@@ -6,12 +6,13 @@ from other processes, and it takes over what silent ones left behind.
 
 import asyncio
 import logging
+import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
 from antiphon.engine.background.job import Pace
-from antiphon.engine.background.late_loop import LateLoop
 from antiphon.spec import ids
 from antiphon.store.base import StoredResponse, StoreError
 from antiphon.store.store import OwnedRowStore
@@ -26,7 +27,7 @@ class JobRunner(Protocol):
     def is_busy(self) -> bool: ...
 
     def stop_work(self, id: str) -> None:
-        """Somebody asked for this response to be cancelled."""
+        """Cancel this response: a client has asked for it."""
         ...
 
     def resume_in_task(self, orphan: StoredResponse) -> None:
@@ -110,3 +111,34 @@ class OwnedRows:
             self._sweep_at = time + self._pace.sweep
             for orphan in await self._store.claim_orphans(self.owner, now, now - self._pace.stale):
                 self._runner.resume_in_task(orphan)
+
+
+class LateLoop(threading.Thread):
+    """A thread that asks the event loop for a sign, and calls `beat` while none comes.
+
+    The event loop sends the heartbeats itself. While it is busy with one long piece of work none come, and
+    another process would take its responses for those of a dead one.
+    """
+
+    def __init__(self, beat: Callable[[], None], pace: Pace) -> None:
+        super().__init__(name="antiphon-late-loop", daemon=True)
+        self._beat = beat
+        self._late = pace.stale / 5
+        self._hung = pace.hung
+        self._loop = asyncio.get_running_loop()
+        self._stopped = threading.Event()
+
+    def run(self) -> None:
+        while not self._stopped.wait(self._late):
+            answered = threading.Event()
+            try:
+                self._loop.call_soon_threadsafe(answered.set)
+            except RuntimeError:  # it is closed
+                return
+            ends = time.monotonic() + self._hung
+            while not answered.wait(self._late) and not self._stopped.is_set():
+                if time.monotonic() < ends:
+                    self._beat()
+
+    def stop(self) -> None:
+        self._stopped.set()

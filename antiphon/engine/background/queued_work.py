@@ -1,4 +1,4 @@
-"""Background work from a queue that several machines share: whoever stores a response need not work on it."""
+"""Background work from a queue that several machines share: any of them can work on a stored response."""
 
 import asyncio
 from typing import Protocol

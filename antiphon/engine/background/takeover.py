@@ -83,7 +83,7 @@ async def restore_run(engine: Engine, response: StoredResponse) -> Restored | No
     """The run that goes on with it; None for a response of an older version, which has no job.
 
     `UnreadableJob` if the job cannot be opened, `SpecError` if the request would be refused now, or if too
-    many processes have died over it. Those that were stopped and left it to the next do not count.
+    many processes have died over it. A process that was stopped and left it to the next does not count.
     """
     sealed = await engine.store.job(response.tenant, response.id)
     if sealed is None:

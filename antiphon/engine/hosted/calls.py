@@ -88,7 +88,7 @@ class CallRunner:
         return await self.end(ready, outcome, turn)
 
     async def end(self, ready: Ready, outcome: Outcome, turn: ModelTurnId) -> FunctionCallOutput | None:
-        """Put the item of a call as it ended; what the model is told of it, if anything."""
+        """Put the item of a call as it ended; returns what the model gets of it, if anything."""
         call_id = ready.made.call_id
         output, mark = None, ""
         if outcome.output is not None:

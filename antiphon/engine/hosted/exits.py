@@ -1,7 +1,7 @@
 """Code of others that wants to end the process: it ends its own call, and the gateway goes on.
 
-asyncio lets `SystemExit` and `KeyboardInterrupt` out of any task, through the event loop, to whoever started
-the process. So they are caught before they leave the task in which a tool runs.
+asyncio lets `SystemExit` and `KeyboardInterrupt` out of any task, through the event loop, to the code that
+started the process. So they are caught before they leave the task in which a tool runs.
 """
 
 from collections.abc import Iterator

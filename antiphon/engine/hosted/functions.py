@@ -69,7 +69,7 @@ class FunctionNames:
     ) -> ToolChoice | None:
         """The choice of the client, in the functions that the model has.
 
-        Nobody can call a tool that was left out, or one of a server that is down: that is required no more.
+        No model can call a tool that was left out, or one of a server that is down: neither stays required.
         """
         if isinstance(choice, AllowedTools):
             refs: list[ToolRef] = []

@@ -1,4 +1,4 @@
-"""The history of hosted calls: how one is kept in its item, and how a model is told of it later.
+"""The history of hosted calls: how the gateway keeps one in its item, and shows it to a model later.
 
 The item of a hosted call shows what its kind shows to a client, which may be less than the model was given.
 So the gateway seals the call and its result into a field of the item. Whether the item comes back from the
@@ -28,7 +28,7 @@ _LARGEST = 64 * 1024 * 1024
 
 
 class ModelTurnId(Struct, array_like=True, frozen=True):
-    """The turn of the model that a call was made in: later the model is told of all calls of one at once."""
+    """The turn of the model that a call was made in: later the model sees all calls of one turn at once."""
 
     id: str
     is_last: bool
@@ -162,7 +162,7 @@ def _inflate(raw: bytes) -> bytes:
 
 
 def without_credentials(tool: Tool) -> Tool:
-    """A declared tool as a response repeats it: nobody gets to read what it is opened with."""
+    """A declared tool as a response repeats it: without the credentials that open it."""
     if type(tool) is not Opaque or _CREDENTIALS.isdisjoint(tool.fields):
         return tool
     return Opaque.make(**{name: value for name, value in tool.fields.items() if name not in _CREDENTIALS})

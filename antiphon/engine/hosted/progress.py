@@ -1,6 +1,6 @@
 """How far the hosted loop has come with a response: what another process needs to go on with it.
 
-A call is written here before it is run, and what came of it before its item ends. So whoever goes on knows
+A call is written here before it is run, and what came of it before its item ends. So the next process knows
 which calls may have been run, also of tools whose items the client does not see.
 """
 
@@ -18,7 +18,7 @@ from antiphon.stream.deltas import FinishReason
 
 
 class ProgressLog(Protocol):
-    """Whoever writes the log of a background response."""
+    """Writes the log of a background response."""
 
     def progress_changed(self) -> None:
         """Write the progress together with the events that are put next."""

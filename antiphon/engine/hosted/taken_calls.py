@@ -39,7 +39,7 @@ class TurnCalls(Struct):
 
 
 class OpenItems(Protocol):
-    """Whoever makes the response, with what is open in it."""
+    """Makes the response, and knows what is open in it."""
 
     def snapshot(self) -> Response: ...
 
@@ -52,7 +52,7 @@ class TakenCalls:
     def __init__(
         self, composing: OpenItems, names: FunctionNames, put: Put, told: Mapping[str, Set[str]]
     ) -> None:
-        """`told` has the events that each open item has had: none is told a second time."""
+        """`told` has the events that each open item has had: none goes out a second time."""
         self._composing = composing
         self._names = names
         self._put = put

@@ -4,6 +4,6 @@
 gives to each, and `continuation` and `seam` join what two of them say. `routes` has every route of the
 configuration, and `order` and `tiers` sort its targets. `states` keeps what is known of each target
 (`breaker`, `retry_budget`, `estimates`, `affinity`) in memory that the workers of one machine share, and
-`sharing` tells other machines of it. All but `router`, `states` and `sharing` do no I/O and are told the
-time, so that a simulation can drive them.
+`sharing` tells other machines of it. All but `router`, `states` and `sharing` do no I/O and are given
+the time, so that a simulation can drive them.
 """

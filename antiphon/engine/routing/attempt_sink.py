@@ -63,7 +63,7 @@ def announces(delta: d.AnyDelta, shows: Shows) -> bool:
 
 
 class AttemptSink(Struct, eq=False):
-    """Holds back until content comes, or until the end if nobody follows the answer; `MOST_HELD` at most.
+    """Holds back until content comes, or until the end if no client follows the answer; `MOST_HELD` at most.
 
     It stands on the path of every delta, so once there is content it only looks at the last of a batch.
     """

@@ -1,7 +1,7 @@
 """A breaker for one target: closed, open for a while after failures, then half open for one probe.
 
-Whoever sends something to the target asks `admit` first and tells how it went afterwards. A probe is one
-request that finds out whether the target is back; nobody else is admitted until its outcome is known. A
+A caller asks `admit` before it sends something to the target, and notes how it went. A probe is one
+request that finds out whether the target is back; no other is admitted until its outcome is known. A
 process that dies cannot tell the outcome of its probe, so a probe ends with the process that sent it.
 """
 

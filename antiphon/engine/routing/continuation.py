@@ -198,7 +198,7 @@ class Continuation(Struct):
         )
 
     def _usage_of_all(self) -> Usage:
-        """Where nobody else is asked: what has been counted, with all that was said."""
+        """Where no other target is asked: what has been counted, with all that was said."""
         counted, said = self.before.usage or Usage(), self.before.output_tokens
         return replace(counted, output_tokens=said, total_tokens=counted.input_tokens + said)
 
@@ -215,7 +215,7 @@ class Continuation(Struct):
         return left
 
     def end(self, sink: Sink) -> None:
-        """Put the end of the answer: nobody goes on with it."""
+        """Put the end of the answer: no target goes on with it."""
         closing: list[d.AnyDelta] = [_REASONING_ENDS] if self.before.has_open_reasoning else []
         sink.put([*closing, d.UsageDelta(self._usage_of_all()), d.Finish("length")])
 

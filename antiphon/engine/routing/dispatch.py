@@ -1,6 +1,6 @@
-"""One request on its way through the targets of a route: who is asked next, and when nobody is.
+"""One request on its way through the targets of a route: which is asked next, and when none is.
 
-No I/O and no clock: whoever drives this asks the targets, waits, and tells how it went.
+No I/O and no clock: the caller asks the targets, waits, and notes how it went.
 """
 
 from random import Random
@@ -59,7 +59,7 @@ class Grant(Struct, eq=False):
 
 
 class Wait(NamedTuple):
-    """Ask nobody for so many seconds, and then `next` again."""
+    """Ask no target for so many seconds, and then `next` again."""
 
     seconds: float
 
@@ -101,12 +101,12 @@ class Dispatch(Struct, eq=False):
         return self._probe_early(now) or self._retry(now)
 
     def retry_after(self, now: float) -> float:
-        """In how many seconds somebody may be asked, when nobody can be now."""
+        """In how many seconds a target may be asked, when none can be now."""
         waits = [one.breaker.wait(now) for one in (*self.untried, *self._again)]
         return max(1.0, min(waits, default=1.0))
 
     def nobody(self, targets: str, now: float) -> UpstreamError | SpecError:
-        """Why nobody was asked: the context fits none, or all rest; `targets` says who they are."""
+        """Why no target was asked: the context fits none, or all rest; `targets` names them."""
         if not self.has_candidates:
             return too_long_for_all(targets)
         wait = self.retry_after(now)
@@ -123,11 +123,11 @@ class Dispatch(Struct, eq=False):
             self._turn_to_spare(grant)
 
     def goes_on(self) -> None:
-        """There is content: others may go on with it, and nobody is asked again."""
+        """There is content: others may go on with it, and no target is asked again."""
         self._again.clear()
 
     def end(self) -> None:
-        """Nobody is to be asked any more."""
+        """Ask no target any more."""
         self._is_over = True
 
     def note_failure(

@@ -45,7 +45,7 @@ class Estimates:
     def note_whole_answer(self, now: float, tokens: int, seconds: float) -> None:
         """An answer came as a whole, after so long: how long its first words took is only estimated.
 
-        Of a short answer that is all, and of one whose tokens nobody has counted as well.
+        Of a short answer that is all, and of one whose tokens no provider has counted as well.
         """
         self._begin(now)
         speaking = seconds - self.first_token

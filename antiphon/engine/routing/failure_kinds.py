@@ -67,6 +67,6 @@ def is_due_to_target(error: ErrorPayload, status: int, upstream_status: int) -> 
 
 
 def too_long_for_all(targets: str) -> SpecError:
-    """What the client is told when no window is large enough; `targets` says whose."""
+    """The error for the client when no window is large enough; `targets` says whose."""
     message = f"the input is too long for {targets}; shorten it"
     return SpecError(ErrorPayload("invalid_request", message, CONTEXT_LENGTH_EXCEEDED, "input"), 400)

@@ -78,7 +78,7 @@ class SmoothWeights:
         return drawn
 
     def rank(self, position: int) -> float:
-        """Those that weigh more come first."""
+        """The heavier ones come first."""
         return -self._weights[position]
 
 
@@ -95,7 +95,7 @@ def sort_candidates(
     tiers: Sort | None = None,
     explores: bool = False,
 ) -> list[Candidate]:
-    """The candidates as they are to be asked: those that lose something last, those too small not at all.
+    """The candidates as they are to be asked: any that loses something comes last, any too small not at all.
 
     `held` says where the chain is that this request goes on with, `tiers` sorts for that strategy, and with
     `explores` a target of which only an old estimate is known is measured again.
@@ -121,7 +121,7 @@ def sort_candidates(
 
 
 def least_loss_first(able: list[Candidate]) -> list[Candidate]:
-    """Those that take the whole request first, then those that lose something of it."""
+    """The candidates that take the whole request, then the others that lose something of it."""
     found = sorted(able, key=lambda one: one.shortfall)
     if found[0] is not able[0]:
         found[0].reason += "; what comes before it takes less of the request"
@@ -131,7 +131,7 @@ def least_loss_first(able: list[Candidate]) -> list[Candidate]:
 def _draw_by_weight(
     able: list[Candidate], weights: SmoothWeights, now: float, held: Held | None
 ) -> list[Candidate]:
-    """One is drawn of those that can be asked now and take most; a chain that has its target draws none."""
+    """Draw one of the candidates that can be asked now and take most; a chain with a target draws none."""
     by_weight = sorted(able, key=lambda one: (weights.rank(one.position), one.position))
     if held is not None and any(one.target == held.target for one in able):
         return by_weight
@@ -146,7 +146,7 @@ def _draw_by_weight(
 
 
 def expected_seconds(one: Candidate, now: float, explores: bool) -> float:
-    """How long an answer would take; negative if that is to be found out, endless if nobody knows."""
+    """How long an answer would take; negative if that is to be found out, endless if it is unknown."""
     estimates = one.state.estimates
     known, is_free = estimates.duration(), not estimates.is_measured(now)
     if known is None:

@@ -73,7 +73,7 @@ class Routes:
 
 
 class UsableRoute(Struct, frozen=True):
-    """A route, and those of its targets that somebody can use."""
+    """A route, and the targets of it that a sender can use."""
 
     route: "RouteInUse"
     targets: tuple[Target, ...]

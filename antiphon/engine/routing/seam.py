@@ -1,6 +1,6 @@
 """Where one target's text ends and another's goes on: what is said twice there is said once.
 
-Whoever goes on with a text repeats its last words, because that was asked for, or begins anew with all of it.
+A target that goes on with a text repeats its last words, as it was asked to, or begins anew with all of it.
 The overlap is the longest beginning of the new text that is also the end of the old one. Short ones are no
 overlap but chance ("1000" and "000"), unless they are the whole of the old text. Blanks before the overlap
 and after it may differ. A target that was given the text as its own beginning was asked for no repetition:

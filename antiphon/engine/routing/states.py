@@ -142,7 +142,7 @@ class States:
         return self._hold_lock() if self._files else nullcontext()
 
     def leads(self) -> bool:
-        """Is it this process that speaks for the machine? One of those that share the state does."""
+        """Is it this process that speaks for the machine? One of all that share the state does."""
         if self._folder is None or not self._files:
             return True
         if self._leading is None:
@@ -213,7 +213,7 @@ class States:
 
 
 def _fill(file: int, size: int) -> bool:
-    """Write as many zeros. A hole that finds no place on the disk later kills whoever writes to it."""
+    """Write as many zeros. A hole that finds no place on the disk kills the process that writes to it."""
     try:
         if os.pwrite(file, bytes(size), 0) == size:
             return True

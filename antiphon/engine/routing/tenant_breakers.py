@@ -1,4 +1,4 @@
-"""What one tenant's requests have met at a target, so that they shut nobody else out.
+"""What one tenant's requests have met at a target, so that they shut no other tenant out.
 
 A refusal (4xx) or an HTTP 500 may be due to what was sent: it counts for this tenant at this target alone, in
 a breaker of the same kind. Those breakers lie in a table of fixed size that the workers of a machine share;

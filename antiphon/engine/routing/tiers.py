@@ -31,7 +31,7 @@ def in_tiers(
     """The candidates in the order that suits the task; `targets` is how many the route has.
 
     The nearest tier comes first, and of two that are equally near the stronger one. `fast` takes the faster
-    of neighbours, `instant` the fastest of all, and `relaxed` the cheapest of those that are strong enough.
+    of neighbours, `instant` the fastest of all, and `relaxed` the cheapest of all that are strong enough.
     """
     wanted = wanted_position(hint.complexity, targets)
 
@@ -68,7 +68,7 @@ def one_target(target: Target) -> RoutingDecision:
 
 
 def decision(candidates: Sequence[Candidate]) -> RoutingDecision | None:
-    """Who is asked first, and who after that; None when nobody can be."""
+    """Which target is asked first, and which after that; None when none can be."""
     if not candidates:
         return None
     first, *others = candidates

@@ -12,7 +12,7 @@ import pytest
 from antiphon.config import Config
 from antiphon.engine.background.background import Background
 from antiphon.engine.background.job import BackgroundJob
-from antiphon.engine.background.late_loop import LateLoop
+from antiphon.engine.background.owned_rows import LateLoop
 from antiphon.engine.engine import Engine
 from antiphon.engine.request_context import RequestContext
 from antiphon.engine.summary import trigger
