@@ -105,6 +105,6 @@ class ResponseDoor(Door, ABC, Generic[A]):
         """Write the whole answer; a door whose answers are always streams does not override it."""
         return encode(response)
 
-    def unrepresented(self, response: Response) -> list[Receipt]:
+    def list_unrepresented(self, response: Response) -> list[Receipt]:
         """Receipts for the items that the whole answer cannot express."""
         return []

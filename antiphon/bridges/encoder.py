@@ -1,4 +1,4 @@
-"""The one interface between a run and whoever listens, and the two encoders of the specification itself.
+"""The interface between a run and the protocol of its client, and the two encoders of the specification.
 
 A new protocol is one file with one class that fits `Encoder`.
 """
@@ -17,7 +17,7 @@ EVENT_STREAM = b"text/event-stream; charset=utf-8"
 
 
 class Encoder(Protocol):
-    """One run, told in the way of one protocol. It gives whole units only."""
+    """Writes the events of one run in one protocol. It gives whole units only."""
 
     content_type: bytes
     headers: Headers

@@ -49,10 +49,10 @@ def part_place(param: str, parts: Sequence[Sequence[str]], names: Mapping[str, s
     return f"{place}.{field}" if field else place
 
 
-def renamed(param: str, names: Mapping[str, str]) -> str:
+def rename_param(param: str, names: Mapping[str, str]) -> str:
     """A parameter under the name that the client has for it, or for what it stands in.
 
-    >>> renamed("text.format.schema", {"text.format": "response_format"})
+    >>> rename_param("text.format.schema", {"text.format": "response_format"})
     'response_format.schema'
     """
     for name, other in names.items():

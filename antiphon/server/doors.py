@@ -41,7 +41,7 @@ def answer_at(door: ResponseDoor[A]) -> Handler:
         else:
             write = partial(door.encode, asked=asked, ending=ending)
             headers = door.headers(exchange.request_id)
-            await answer_whole(gateway, exchange, run, headers, write, door.unrepresented)
+            await answer_whole(gateway, exchange, run, headers, write, door.list_unrepresented)
 
     async def repeat(gateway: Gateway, exchange: Exchange, asked: A, found: StoredResponse) -> None:
         """Write the answer of an earlier request with the same key again."""
@@ -53,7 +53,7 @@ def answer_at(door: ResponseDoor[A]) -> Handler:
         else:
             write = partial(door.encode, asked=asked, ending=_forget_ending)
             headers = door.headers(exchange.request_id)
-            await stored_responses.answer_as(exchange, found, write, door.unrepresented, headers)
+            await stored_responses.answer_as(exchange, found, write, door.list_unrepresented, headers)
 
     return handle
 

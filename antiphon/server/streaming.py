@@ -142,12 +142,12 @@ async def answer_whole(
     exchange: Exchange,
     run: Run,
     headers: Headers = (),
-    told: Callable[[Response], bytes] | None = None,
-    untold: Callable[[Response], list[Receipt]] = lambda _: [],
+    write: Callable[[Response], bytes] | None = None,
+    list_unrepresented: Callable[[Response], list[Receipt]] = lambda _: [],
 ) -> None:
-    """Create a response and answer with it, or with what is `told` of it; one that fails is an error.
+    """Create a response and answer with it, or with what `write` makes of it; one that fails is an error.
 
-    `untold` gives receipts for what is not told of it.
+    `list_unrepresented` gives receipts for what `write` has no place for.
     """
     gateway.begin(run)
     try:
@@ -155,11 +155,11 @@ async def answer_whole(
         if (problem := run.problem) is not None:
             raise SpecError(problem.payload, problem.status)
         caller = exchange.context
-        body = caller.dialect.encode_response(response, run.encoded) if told is None else told(response)
-        receipts = [*run.turn.receipts, *untold(response)]
+        body = caller.dialect.encode_response(response, run.encoded) if write is None else write(response)
+        receipts = [*run.turn.receipts, *list_unrepresented(response)]
         headers = (*headers, *answer_headers(receipts))
         await exchange.answer(body, headers=headers)
-        if told is None:
+        if write is None:
             gateway.audits.answer(body, run.turn.tools, caller)
     finally:
         gateway.end(run)

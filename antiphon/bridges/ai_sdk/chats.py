@@ -8,7 +8,7 @@ import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
 
-from antiphon.bridges.ai_sdk.continuation import continued
+from antiphon.bridges.ai_sdk.continuation import continue_history
 from antiphon.bridges.ai_sdk.messages import PlacedItem
 from antiphon.bridges.ai_sdk.request import ChatRequest
 from antiphon.engine.chat_checks import PARAM, chat_not_found
@@ -62,10 +62,10 @@ async def prepare(engine: Engine, run: RunState, asked: ChatRequest) -> ChatStep
     engine.target(request, run)  # nothing is written for a model that does not exist
     created: str | None = None
     if (asked.chat is None and request.chat is None) or request.conversation or not request.store:
-        said = continued([], asked.said, is_whole=True).new
+        said = continue_history([], asked.said, is_whole=True).new
         elsewhere = request.conversation or request.previous_response_id
     else:
-        found = await _found(engine, tenant, asked)
+        found = await _find_asked(engine, tenant, asked)
         elsewhere, said = await _place(engine, tenant, found, asked)
         request.previous_response_id = elsewhere
         if said or elsewhere:
@@ -99,7 +99,7 @@ async def running(engine: Engine, tenant: str, name: str) -> tuple[StoredRespons
     return response, not any(isinstance(item, Message) and item.role == "user" for item in given)
 
 
-async def _found(engine: Engine, tenant: str, asked: ChatRequest) -> StoredChat | None:
+async def _find_asked(engine: Engine, tenant: str, asked: ChatRequest) -> StoredChat | None:
     """A chat that is asked for by the request itself must be there; a name begins a new one."""
     if (id := asked.request.chat) is None:
         return await find(engine, tenant, asked.chat or "")
@@ -122,18 +122,18 @@ async def _place(
 ) -> tuple[str | None, list[PlacedItem]]:
     """The response that the request goes on from, and what it says after it."""
     if (previous := asked.request.previous_response_id) is not None:
-        return previous, continued([], asked.said, is_whole=True).new
+        return previous, continue_history([], asked.said, is_whole=True).new
     path = await _path(engine, tenant, chat, asked)
     is_large = sum(len(turn.input) + len(turn.output) for turn in path) > LARGE
-    return await in_worker_thread(_placed, path, asked) if is_large else _placed(path, asked)
+    return await in_worker_thread(_place_in, path, asked) if is_large else _place_in(path, asked)
 
 
-def _placed(turns: list[ChatTurn], asked: ChatRequest) -> tuple[str | None, list[PlacedItem]]:
+def _place_in(turns: list[ChatTurn], asked: ChatRequest) -> tuple[str | None, list[PlacedItem]]:
     path = [_ChatTurn(turn.id, _items(turn.input), _items(turn.output)) for turn in turns]
     if not asked.is_whole and not asked.regenerates:
         path = _before(path, asked.message_id)
     known = [item for turn in path for item in turn.items]
-    step = continued(known, asked.said, is_whole=asked.is_whole, regenerates=asked.regenerates)
+    step = continue_history(known, asked.said, is_whole=asked.is_whole, regenerates=asked.regenerates)
     if path and step.keep == len(known) and not step.new and not path[-1].made:
         # The last question got no answer, and is asked again.
         before = path[-2].id if len(path) > 1 else None

@@ -31,7 +31,7 @@ class HistoryContinuation:
     new: list[PlacedItem]
 
 
-def continued(
+def continue_history(
     stored: list[Item], said: list[PlacedItem], *, is_whole: bool, regenerates: bool = False
 ) -> HistoryContinuation:
     """Nothing that is stored is said twice.
@@ -49,7 +49,7 @@ def continued(
             keep = len(stored)  # what follows says nothing that a client could repeat
     else:
         keep, start = len(stored), _overlap(ours, theirs)
-    return HistoryContinuation(keep, _answered(stored[:keep], said[start:]))
+    return HistoryContinuation(keep, _answer_open_calls(stored[:keep], said[start:]))
 
 
 def _keys(item: Item) -> list[_Key]:
@@ -135,7 +135,7 @@ def _last_question(stored: list[Item]) -> int:
     return asked[-1] if asked else 0
 
 
-def _answered(kept: list[Item], new: list[PlacedItem]) -> list[PlacedItem]:
+def _answer_open_calls(kept: list[Item], new: list[PlacedItem]) -> list[PlacedItem]:
     """A call that the client will never answer gets an output, lest the chat can never go on."""
     outputs = (FunctionCallOutput, CustomToolCallOutput)
     answered = {one.item.call_id for one in new if isinstance(one.item, outputs)}

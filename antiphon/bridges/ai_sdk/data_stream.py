@@ -85,9 +85,9 @@ class DataStream:
                 yield STEP_START, {"messageId": response.id}
                 yield ANNOTATIONS, [{"responseId": response.id, "model": response.model}]
             case ev.OutputItemAddedEvent(item=item):
-                yield from self._added(item)
+                yield from self._begin_item(item)
             case ev.OutputItemDoneEvent(item=item):
-                yield from self._done(item)
+                yield from self._end_item(item)
             case ev.FunctionCallArgumentsDoneEvent(item_id=item_id, arguments=arguments):
                 yield _with_arguments(*self._calls[item_id], arguments)
             case ev.CustomToolCallInputDoneEvent(item_id=item_id, input=text):
@@ -103,7 +103,7 @@ class DataStream:
             case ev.OtherEvent(type=name, fields=fields):
                 yield DATA, [{"type": name} | fields | {"type": name}]
 
-    def _added(self, item: items.Item | None) -> Iterator[_Part]:
+    def _begin_item(self, item: items.Item | None) -> Iterator[_Part]:
         if not isinstance(item, items.FunctionCallOutput | items.CustomToolCallOutput):
             yield from self._next_step()
         if isinstance(item, items.FunctionCall | items.CustomToolCall):
@@ -113,7 +113,7 @@ class DataStream:
             self._unanswered.add(item.call_id)
             yield CALL_START, {"toolCallId": item.call_id, "toolName": item.name}
 
-    def _done(self, item: items.Item | None) -> Iterator[_Part]:
+    def _end_item(self, item: items.Item | None) -> Iterator[_Part]:
         match item:
             case items.FunctionCallOutput() | items.CustomToolCallOutput() if item.call_id in self._called:
                 self._unanswered.discard(item.call_id)

@@ -67,8 +67,8 @@ def _check(data: str, place: str) -> None:
     try:
         decode_base64(data)
     except (binascii.Error, UnicodeEncodeError) as error:
-        raise _broken(place, str(error)) from None
+        raise _base64_error(place, str(error)) from None
 
 
-def _broken(place: str, why: str) -> SpecError:
+def _base64_error(place: str, why: str) -> SpecError:
     return wrong(place, f"this is not valid base64: {why}", "invalid_base64")

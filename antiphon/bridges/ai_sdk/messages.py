@@ -274,7 +274,7 @@ class _MessageReader:
         if given is UNSET:
             raise missing(place, "output")
         self._end_step()
-        self._say(_unwrapped(part.tool_call_id, given), place)
+        self._say(_unwrap_output(part.tool_call_id, given), place)
 
     def _call(self, part: ToolState, name: str, place: str) -> FunctionCall | CustomToolCall:
         given = next((raw for raw in (part.input, part.raw_input, part.args) if raw is not UNSET), None)
@@ -370,7 +370,7 @@ def _output(call: FunctionCall | CustomToolCall, output: str, status: ItemStatus
     return cls(call_id=call.call_id, output=output, status=status)
 
 
-def _unwrapped(call_id: str, raw: Raw) -> FunctionCallOutput:
+def _unwrap_output(call_id: str, raw: Raw) -> FunctionCallOutput:
     """A model message's tool result, which says what kind of value it is."""
     value = msgspec.json.decode(raw)
     status: ItemStatus | None = None

@@ -25,7 +25,7 @@ TRIGGERS = {
 # What AI SDK calls settings that have another name here.
 _RENAMED = {"system": "instructions", "maxTokens": "max_output_tokens", "max_tokens": "max_output_tokens"}
 # Not for a chat to say: what it asks with, and how it is run, follow from the rest.
-_NOT_SAID = frozenset({"input", "stream", "stream_options", "background"})
+_NOT_SETTABLE = frozenset({"input", "stream", "stream_options", "background"})
 
 
 class ChatBody(Struct, kw_only=True):
@@ -71,7 +71,7 @@ def decode_chat(body: bytes, *, max_bytes: int = MAX_BODY) -> ChatRequest:
             "trigger", f"expected 'submit-message' or 'regenerate-message', got {chat.trigger[:60]!r}"
         )
     regenerates = TRIGGERS.get(chat.trigger or "", False)
-    messages = _said(chat, regenerates)
+    messages = _read_messages(chat, regenerates)
     name = chat.session_id or chat.id or None
     if name is not None and len(name) > 512:
         raise wrong("session_id" if chat.session_id else "id", "expected at most 512 characters")
@@ -89,7 +89,7 @@ def decode_chat(body: bytes, *, max_bytes: int = MAX_BODY) -> ChatRequest:
     )
 
 
-def _said(chat: ChatBody, regenerates: bool) -> UiMessages:
+def _read_messages(chat: ChatBody, regenerates: bool) -> UiMessages:
     if chat.messages is not None:
         found = items_of((f"messages[{n}]", raw) for n, raw in enumerate(chat.messages))
     elif chat.message is not UNSET:
@@ -110,7 +110,7 @@ def _request(fields: Fields) -> Request:
             fields[name] = fields.pop(other)
     known = shape_of(Request).fields
     snake_case(fields, known)
-    wanted = {name: raw for name, raw in fields.items() if name in known and name not in _NOT_SAID}
+    wanted = {name: raw for name, raw in fields.items() if name in known and name not in _NOT_SETTABLE}
     if (tools := wanted.get("tools")) is not None and first_byte(tools) == BRACE:
         wanted["tools"] = _tools(tools)
     if (choice := wanted.get("tool_choice")) is not None and first_byte(choice) == BRACE:

@@ -77,7 +77,7 @@ class _Thought:
         if self.last is not None:
             id, metadata = self.last
             self.last = None
-            yield _kept({"type": "reasoning-end", "id": id}, metadata | proof if proof else {})
+            yield _with_metadata({"type": "reasoning-end", "id": id}, metadata | proof if proof else {})
 
 
 class UIStream:
@@ -147,9 +147,9 @@ class UIStream:
             case ev.ResponseCreatedEvent(response=response):
                 yield from self._begin(response)
             case ev.OutputItemAddedEvent(item=item):
-                yield from self._added(item)
+                yield from self._begin_item(item)
             case ev.OutputItemDoneEvent(item=item):
-                yield from self._done(item)
+                yield from self._end_item(item)
             case ev.ContentPartAddedEvent(part=OutputText() | Refusal()):
                 yield self._text(event)
             case ev.OutputTextDoneEvent() | ev.RefusalDoneEvent():
@@ -185,7 +185,7 @@ class UIStream:
         yield start | {"messageMetadata": {RESPONSE_ID: response.id, "model": response.model}}
         yield {"type": "start-step"}
 
-    def _added(self, item: items.Item | None) -> Iterator[_Chunk]:
+    def _begin_item(self, item: items.Item | None) -> Iterator[_Chunk]:
         if not isinstance(item, items.FunctionCallOutput | items.CustomToolCallOutput):
             yield from self._next_step()
         match item:
@@ -202,12 +202,12 @@ class UIStream:
             case Opaque(status="in_progress"):
                 yield _data(item)
 
-    def _done(self, item: items.Item | None) -> Iterator[_Chunk]:
+    def _end_item(self, item: items.Item | None) -> Iterator[_Chunk]:
         match item:
             case items.FunctionCallOutput() | items.CustomToolCallOutput() if item.call_id in self._called:
                 yield self._answer(item)
             case items.Reasoning():
-                yield from self._signed(item)
+                yield from self._end_thoughts(item)
             case items.FunctionCallOutput() | items.CustomToolCallOutput() | Opaque() | items.Compaction():
                 picture = picture_of(item)
                 yield _file(*picture) if picture else _data(item)
@@ -225,7 +225,7 @@ class UIStream:
         id = _part_id(*_content(event))
         self._texts[id] = None
         phase = self._phases.get(event.item_id)
-        return _kept({"type": "text-start", "id": id}, {"phase": phase} if phase else {})
+        return _with_metadata({"type": "text-start", "id": id}, {"phase": phase} if phase else {})
 
     def _end_text(self, id: str) -> Iterator[_Chunk]:
         if id in self._texts:
@@ -236,7 +236,7 @@ class UIStream:
         thought = self._thoughts.setdefault(item, _Thought())
         yield from thought.end()
         thought.open[id] = {"itemId": item} | ({"summary": True} if is_summary else {})
-        yield _kept({"type": "reasoning-start", "id": id}, thought.open[id])
+        yield _with_metadata({"type": "reasoning-start", "id": id}, thought.open[id])
 
     def _end_thought(self, item: str, id: str) -> Iterator[_Chunk]:
         thought = self._thoughts.setdefault(item, _Thought())
@@ -244,7 +244,7 @@ class UIStream:
             yield from thought.end()
             thought.last = id, thought.open.pop(id)
 
-    def _signed(self, item: items.Reasoning) -> Iterator[_Chunk]:
+    def _end_thoughts(self, item: items.Reasoning) -> Iterator[_Chunk]:
         thought = self._thoughts.setdefault(item.id, _Thought())
         if item.encrypted_content and not (thought.open or thought.last):
             yield from self._think(item.id, _part_id(item.id, 0), is_summary=False)
@@ -304,7 +304,7 @@ def _summary_id(item_id: str, index: int) -> str:
     return f"{item_id}:summary:{index}"
 
 
-def _kept(chunk: _Chunk, metadata: dict[str, Any]) -> _Chunk:
+def _with_metadata(chunk: _Chunk, metadata: dict[str, Any]) -> _Chunk:
     return chunk | {"providerMetadata": {METADATA: metadata}} if metadata else chunk
 
 

@@ -8,7 +8,7 @@
 from antiphon.bridges.chat_completions.body import ChatCompletionBody as ChatCompletionBody
 from antiphon.bridges.chat_completions.completion import ChatCompletion as ChatCompletion
 from antiphon.bridges.chat_completions.completion import encode_completion as encode_completion
-from antiphon.bridges.chat_completions.completion import untold as untold
+from antiphon.bridges.chat_completions.completion import list_unrepresented as list_unrepresented
 from antiphon.bridges.chat_completions.request import ReadCompletion as ReadCompletion
 from antiphon.bridges.chat_completions.request import read_completion as read_completion
 from antiphon.bridges.chat_completions.stream import ChatCompletionChunks as ChatCompletionChunks

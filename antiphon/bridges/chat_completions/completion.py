@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from antiphon.bridges.chat_completions.messages import DOOR, ENCRYPTED
 from antiphon.bridges.error_paths import ParamNaming
 from antiphon.bridges.finish_reasons import finish_reason, open_calls, picture_of
-from antiphon.bridges.untold_items import untold_items
+from antiphon.bridges.unrepresented import receipts_for_items
 from antiphon.spec.codec import encode
 from antiphon.spec.content import LogProb, OutputText, Refusal, UrlCitation, text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Item, Message, Reasoning
@@ -106,15 +106,20 @@ def completion(response: Response, named: ParamNaming = str, *, is_older: bool =
         choices=[CompletionChoice(message, _finish_of(response, is_older), 0, logprobs)],
         usage=UNSET if response.usage is None else CompletionUsage.of(response.usage),
         service_tier=_tier_of(response),
-        receipts=UNSET
-        if response.receipts is UNSET
-        else [replace(one, param=named(one.param)) for one in (*response.receipts, *untold(response))],
+        receipts=_receipts(response, named),
     )
 
 
-def untold(response: Response) -> list[Receipt]:
+def _receipts(response: Response, named: ParamNaming) -> list[Receipt] | UnsetType:
+    if response.receipts is UNSET:
+        return UNSET
+    receipts = [*response.receipts, *list_unrepresented(response)]
+    return [replace(one, param=named(one.param)) for one in receipts]
+
+
+def list_unrepresented(response: Response) -> list[Receipt]:
     """Receipts for items such as searches."""
-    return untold_items(response, DOOR, picture_of)
+    return receipts_for_items(response, DOOR, picture_of)
 
 
 def _message(response: Response, is_older: bool) -> tuple[CompletionMessage, LogProbsOfContent | None]:

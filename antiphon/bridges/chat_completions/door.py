@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from antiphon.bridges.chat_completions.completion import encode_completion, untold
+from antiphon.bridges.chat_completions.completion import encode_completion, list_unrepresented
 from antiphon.bridges.chat_completions.request import ReadCompletion, read_completion
 from antiphon.bridges.chat_completions.stream import ChatCompletionChunks
 from antiphon.bridges.door import Door, Ending, ResponseDoor
@@ -31,8 +31,8 @@ class ChatCompletionsDoor(ResponseDoor[ReadCompletion]):
     def encode(self, response: Response, asked: ReadCompletion, ending: Ending) -> bytes:
         return encode_completion(response, is_older=asked.is_older, named=asked.param)
 
-    def unrepresented(self, response: Response) -> list[Receipt]:
-        return untold(response)
+    def list_unrepresented(self, response: Response) -> list[Receipt]:
+        return list_unrepresented(response)
 
 
 CHAT_COMPLETIONS = ChatCompletionsDoor("/v1/chat/completions", OPENAI)

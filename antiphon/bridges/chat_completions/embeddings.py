@@ -35,7 +35,7 @@ class EmbeddingBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ReadEmbedding(Struct):
-    """What is to be embedded, how the answer packs it, and the fields that nobody knows."""
+    """What is to be embedded, how the answer packs it, and the unknown fields."""
 
     task: EmbeddingTask
     is_packed: bool
@@ -94,13 +94,13 @@ def _tokens(given: list[float]) -> list[int]:
 
 
 def encode_embeddings(found: Embedded, model: str, *, is_packed: bool) -> bytes:
-    pack = _packed if is_packed else _unpacked
+    pack = _pack if is_packed else _unpack
     data = [EmbeddingObject(pack(vector), n) for n, vector in enumerate(found.vectors)]
     usage = EmbeddingUsage(found.input_tokens, found.input_tokens)
     return encode(EmbeddingList(data=data, model=model, usage=usage))
 
 
-def _packed(vector: Raw) -> Raw:
+def _pack(vector: Raw) -> Raw:
     """As 32-bit floats in base64, the first byte of each the least."""
     if first_byte(vector) == QUOTE:
         return vector
@@ -110,7 +110,7 @@ def _packed(vector: Raw) -> Raw:
     return Raw(b'"%b"' % b64encode(numbers.tobytes()))
 
 
-def _unpacked(vector: Raw) -> Raw:
+def _unpack(vector: Raw) -> Raw:
     """As numbers, also where the upstream has packed them unasked."""
     if first_byte(vector) != QUOTE:
         return vector

@@ -118,7 +118,7 @@ class ChatTranslation:
                 content = self._content(message, place, role)
                 if content is None:
                     raise missing(place, "content")
-                self._add(_told(role, content, message.name), place)
+                self._add(_message(role, content, message.name), place)
 
     def _add(self, item: Item, place: str) -> None:
         self.said.append(_Said(item, place))
@@ -155,7 +155,7 @@ class ChatTranslation:
             text = [] if not content else [OutputText(content)] if isinstance(content, str) else content
             content = [*text, Refusal(message.refusal)]
         if content:
-            rest.append(_Said(_told("assistant", content, message.name), place))
+            rest.append(_Said(_message("assistant", content, message.name), place))
         for k, call in enumerate(message.tool_calls or ()):
             rest.append(_Said(self._call(call, f"{place}.tool_calls[{k}]"), f"{place}.tool_calls[{k}]"))
         if (older := message.function_call) is not None:
@@ -209,7 +209,7 @@ class ChatTranslation:
         self._add(FunctionCallOutput(call_id=found[1], output=output), place)
 
 
-def _told(role: ItemRole, content: str | list[ContentPart], name: str | None) -> Message:
+def _message(role: ItemRole, content: str | list[ContentPart], name: str | None) -> Message:
     if not name:
         return Message(role=role, content=content)
     # A request has no speakers with names: the providers that know them find it beside the other fields.

@@ -18,7 +18,7 @@ from antiphon.bridges.chat_completions.body import (
     ToolChoiceBody,
 )
 from antiphon.bridges.chat_completions.messages import DOOR, ChatTranslation
-from antiphon.bridges.error_paths import renamed
+from antiphon.bridges.error_paths import rename_param
 from antiphon.bridges.message_bodies import decode_messages_body
 from antiphon.spec.codec import Opaque, encode, extend_struct, extras, with_extras
 from antiphon.spec.error_paths import missing, wrong
@@ -92,11 +92,11 @@ class ReadCompletion:
             place = self.places[int(found[1])] if int(found[1]) < len(self.places) else "messages"
             if found[2] in _PARTS:
                 part, _, field = f"{place}.content{found[3]}".rpartition(".")
-                return f"{part}.{renamed(field, self.parts.get(part, {}))}"
+                return f"{part}.{rename_param(field, self.parts.get(part, {}))}"
             if found[2] == "encrypted_content":
                 return f"{place}.reasoning_details"
             return f"{place}.{self._id_of_call(place)}" if found[2] else place
-        return renamed(ours, self.names | _NAMES)
+        return rename_param(ours, self.names | _NAMES)
 
     def _id_of_call(self, place: str) -> str:
         return "id" if "tool_calls[" in place else "tool_call_id"
@@ -175,7 +175,7 @@ def to_request(chat: ChatCompletionBody, *, searches: bool = False) -> ReadCompl
     if "route" in passed:
         passed["antiphon:route"] = passed.pop("route")
     return ReadCompletion(
-        _carrying(fields, passed | _known(unknown, receipts)),
+        _carrying(fields, passed | _pass_on(unknown, receipts)),
         receipts,
         [one.place for one in talk.said],
         names,
@@ -214,7 +214,7 @@ def _carrying(fields: dict[str, Any], more: dict[str, Any]) -> Request:
     return made
 
 
-def _known(unknown: dict[str, Any], receipts: list[Receipt]) -> dict[str, Any]:
+def _pass_on(unknown: dict[str, Any], receipts: list[Receipt]) -> dict[str, Any]:
     """The unknown fields that a provider may know; those of another API are refused or told."""
     for name in unknown.keys() & _STATE:
         message = f"`{name}` belongs to `POST /v1/responses`; send the whole conversation as `messages`"

@@ -83,32 +83,32 @@ class ChatCompletionChunks:
 
     def encode(self, events: list[ev.AnyEvent]) -> bytes:
         if len(events) == 1:
-            return self._told(events)
-        return b"".join([self._told(list(run)) for _, run in groupby(events, type)])
+            return self._chunks_of(events)
+        return b"".join([self._chunks_of(list(run)) for _, run in groupby(events, type)])
 
     def keepalive(self) -> bytes:
         return sse.KEEPALIVE
 
     def end(self) -> bytes:
-        """An answer that failed ends with its error, so that nobody takes it for whole."""
+        """End an answer that failed with its error, so that no reader takes it for whole."""
         return b"" if self._is_broken else sse.DONE
 
     # --- pieces -------------------------------------------------------------------------------------------
 
-    def _told(self, run: Sequence[Any]) -> bytes:
+    def _chunks_of(self, run: Sequence[Any]) -> bytes:
         """The chunks of events of one type."""
         first, cls = run[0], type(run[0])
         if cls is ev.OutputTextDeltaEvent and not self._has_more:
             if first.output_index == self._message and first.content_index == self._part:
-                return _framed(run, self._text)
-            return self._begin_text(first.output_index, first.content_index) + _framed(run, self._text)
+                return _frame_text(run, self._text)
+            return self._begin_text(first.output_index, first.content_index) + _frame_text(run, self._text)
         if cls is ev.FunctionCallArgumentsDeltaEvent or cls is ev.CustomToolCallInputDeltaEvent:
             if len(run) == 1:
                 return self._arguments(run)
             return b"".join([self._arguments(list(one)) for _, one in groupby(run, _output_index)])
         if cls is ev.ReasoningDeltaEvent:
             self._raw = first.item_id
-            return self._begin_thought(first.item_id, 0) + _framed(run, self._thought)
+            return self._begin_thought(first.item_id, 0) + _frame_text(run, self._thought)
         return b"".join([self._event(event) for event in run])
 
     def _begin_text(self, output_index: int, content_index: int) -> bytes:
@@ -130,7 +130,7 @@ class ChatCompletionChunks:
         if call is None:
             return b""
         call.is_told = True
-        return _framed(run, call.around)
+        return _frame_text(run, call.around)
 
     def _event(self, event: Any) -> bytes:
         match event:
@@ -195,7 +195,7 @@ class ChatCompletionChunks:
         return self._chunk(begun)
 
     def _end_call(self, output_index: int, call: ChatToolCall) -> bytes:
-        """Arguments that did not come in pieces; a call that nobody announced is told whole."""
+        """Write arguments that did not come in pieces; write a call whole that was not announced."""
         made = self._calls.get(output_index)
         if made is None:
             return self._begin_call(output_index, call)
@@ -254,7 +254,7 @@ class ChatCompletionChunks:
         return b"".join(told)
 
 
-def _framed(run: Sequence[Any], around: _Around) -> bytes:
+def _frame_text(run: Sequence[Any], around: _Around) -> bytes:
     """The words of like events, each in its own chunk; many are encoded in one call."""
     first, last = around
     if len(run) == 1:

@@ -12,8 +12,8 @@ def string(block: MessageBlock, name: str, where: str) -> str:
     """A string that has to be there; the bytes of a picture or a file may be longer than a text."""
     value = block.get(name)
     if not isinstance(value, str):
-        raise expected(join(where, name), "a string", value)
-    return value if name == "data" else bounded(value, join(where, name))
+        raise unexpected(join(where, name), "a string", value)
+    return value if name == "data" else check_length(value, join(where, name))
 
 
 def optional_string(block: MessageBlock, name: str, where: str) -> str | None:
@@ -25,7 +25,7 @@ def flag(block: MessageBlock, name: str, where: str) -> bool:
     """`true` or `false`, which it also is where nothing is said."""
     value = block.get(name)
     if value is not None and not isinstance(value, bool):
-        raise expected(join(where, name), "true or false", value)
+        raise unexpected(join(where, name), "true or false", value)
     return value is True
 
 
@@ -33,7 +33,7 @@ def required_object(block: MessageBlock, name: str, where: str) -> MessageBlock:
     """An object that has to be there."""
     value = block.get(name)
     if not isinstance(value, dict):
-        raise expected(join(where, name), "an object", value)
+        raise unexpected(join(where, name), "an object", value)
     return value
 
 
@@ -42,15 +42,15 @@ def optional_object(block: MessageBlock, name: str, where: str) -> MessageBlock 
     return None if block.get(name) is None else required_object(block, name, where)
 
 
-def bounded(text: str, where: str) -> str:
+def check_length(text: str, where: str) -> str:
     """A text that is not too long to be looked at."""
     if len(text) > MAX_TEXT:
-        raise wrong(where, f"expected a string of at most {MAX_TEXT:,} characters, got {len(text):,}")
+        raise wrong(where, f"unexpected a string of at most {MAX_TEXT:,} characters, got {len(text):,}")
     return text
 
 
-def expected(where: str, what: str, got: Any) -> SpecError:
+def unexpected(where: str, what: str, got: Any) -> SpecError:
     """The error for a field that is something else, or missing."""
     if got is None:
         return wrong(where, "Field required", "missing_field")
-    return wrong(where, f"expected {what}, got {describe(got)}")
+    return wrong(where, f"unexpected {what}, got {describe(got)}")

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from antiphon.bridges.messages.block_fields import (
-    bounded,
-    expected,
+    check_length,
     flag,
     optional_object,
     optional_string,
     required_object,
     string,
+    unexpected,
 )
 from antiphon.bridges.messages.body import MessageBlock, MessageContent, MessageParam
 from antiphon.bridges.messages.searches import is_own_use, own_search
@@ -122,12 +122,12 @@ class MessagesTranslation:
         blocks: list[str] = []
         output: str | list[ContentPart]
         if given is None or isinstance(given, str):
-            output = bounded(given or "", f"{where}.content")
+            output = check_length(given or "", f"{where}.content")
         elif isinstance(given, list):
             blocks = [f"{where}.content[{n}]" for n in range(len(given))]
             output = [_part(part, place) for part, place in zip(given, blocks, strict=True)]
         else:
-            raise expected(f"{where}.content", "a string or a list of blocks", given)
+            raise unexpected(f"{where}.content", "a string or a list of blocks", given)
         result = FunctionCallOutput(
             call_id=self._call_of(string(block, "tool_use_id", where)),
             output=output,
@@ -161,10 +161,14 @@ class MessagesTranslation:
             elif (search := own_search(block, used)) is not None:
                 self._add(search, place)
             else:
-                item = self._called(block, place) if block["type"] == "tool_use" else _said(block, place)
+                item = (
+                    self._read_call(block, place)
+                    if block["type"] == "tool_use"
+                    else _read_block(block, place)
+                )
                 self._add(item, place)
 
-    def _called(self, block: MessageBlock, where: str) -> Item:
+    def _read_call(self, block: MessageBlock, where: str) -> Item:
         given = required_object(block, "input", where)
         call = FunctionCall(
             call_id=self._new_call(string(block, "id", where)),
@@ -190,7 +194,7 @@ class MessagesTranslation:
         return self._calls.get(tool_id) or call_id(tool_id)
 
 
-def _said(block: MessageBlock, where: str) -> Item:
+def _read_block(block: MessageBlock, where: str) -> Item:
     match block["type"]:
         case "thinking":
             return _thinking(block, where)
@@ -218,7 +222,7 @@ def _output_text(block: MessageBlock, where: str) -> ContentPart:
     text = string(block, "text", where)
     cited = block.get("citations") or []
     if not isinstance(cited, list):
-        raise expected(f"{where}.citations", "a list", cited)
+        raise unexpected(f"{where}.citations", "a list", cited)
     notes = [note for one in cited if (note := annotation(one, len(text))) is not None]
     return with_fields(OutputText(text, notes), without(block, "type", "text", "citations"))
 
@@ -265,13 +269,13 @@ def _image(block: MessageBlock, where: str) -> ContentPart:
         case "url":
             url = string(source, "url", f"{where}.source")
         case "file":
-            return _uploaded(InputImage(), block, where)
+            return _read_upload(InputImage(), block, where)
         case _:
             return _own(block, where)
     return with_fields(InputImage(image_url=url), without(block, "type", "source"))
 
 
-def _uploaded(part: InputImage | InputFile, block: MessageBlock, where: str) -> ContentPart:
+def _read_upload(part: InputImage | InputFile, block: MessageBlock, where: str) -> ContentPart:
     """A file that was uploaded: to the gateway, or to the provider, which is given the block as it is."""
     id = string(block["source"], "file_id", f"{where}.source")
     fields = without(block, "type", "source", "title")
@@ -292,7 +296,7 @@ def _document(block: MessageBlock, where: str) -> ContentPart:
             url = string(source, "url", f"{where}.source")
             return with_fields(InputFile(filename=name, file_url=url), more)
         case "file":
-            return _uploaded(InputFile(filename=name), block, where)
+            return _read_upload(InputFile(filename=name), block, where)
         case "text":
             words = string(source, "data", f"{where}.source")
         case "content":
@@ -311,14 +315,14 @@ def _words(content: Any, where: str) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise expected(where, "a string or a list of blocks", content)
+        raise unexpected(where, "a string or a list of blocks", content)
     blocks = [one for one in content if isinstance(one, dict) and one.get("type") == "text"]
     return "\n".join(string(one, "text", where) for one in blocks)
 
 
 def _type(block: Any, where: str) -> str:
     if not isinstance(block, dict):
-        raise expected(where, "an object", block)
+        raise unexpected(where, "an object", block)
     optional_object(block, "cache_control", where)
     return string(block, "type", where)
 

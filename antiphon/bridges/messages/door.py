@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from antiphon.bridges.door import Ending, ErrorAnswer, ResponseDoor
 from antiphon.bridges.encoder import Headers
 from antiphon.bridges.finish_reasons import is_cancelled
-from antiphon.bridges.messages.errors import MessagesErrorBody, request_id_header, told
-from antiphon.bridges.messages.message import untold, whole
+from antiphon.bridges.messages.errors import MessagesErrorBody, encode_error, request_id_header
+from antiphon.bridges.messages.message import encode_message, list_unrepresented
 from antiphon.bridges.messages.request import ReadMessages, read_counted, read_messages
 from antiphon.bridges.messages.searches import SEARCH
 from antiphon.bridges.messages.stream import MessageStream
@@ -46,7 +46,7 @@ class MessagesDoor(ResponseDoor[ReadMessages]):
         if error.code in _LOST_THREAD:
             lost = thread_not_found()
             error, status = lost.payload, lost.status
-        body, status = told(error, status, context.request_id)
+        body, status = encode_error(error, status, context.request_id)
         return ErrorAnswer(body, status, self.headers(context.request_id))
 
     def headers(self, request_id: str) -> Headers:
@@ -83,10 +83,10 @@ class MessagesDoor(ResponseDoor[ReadMessages]):
         )
 
     def encode(self, response: Response, asked: ReadMessages, ending: Ending) -> bytes:
-        return whole(response, ending(), omits_thinking=asked.omits_thinking, named=asked.param)
+        return encode_message(response, ending(), omits_thinking=asked.omits_thinking, named=asked.param)
 
-    def unrepresented(self, response: Response) -> list[Receipt]:
-        return untold(response)
+    def list_unrepresented(self, response: Response) -> list[Receipt]:
+        return list_unrepresented(response)
 
 
 MESSAGES = MessagesDoor("/v1/messages")

@@ -67,7 +67,7 @@ class MessagesErrorBody(Struct, tag_field="type", tag="error"):
     request_id: str = ""
 
 
-def told(error: ErrorPayload, status: int, request_id: str) -> tuple[bytes, int]:
+def encode_error(error: ErrorPayload, status: int, request_id: str) -> tuple[bytes, int]:
     """An error of the gateway as this API's body, and its status there."""
     status = _status(error, status)
     kind = _TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")

@@ -10,7 +10,7 @@ from antiphon.bridges.error_paths import ParamNaming
 from antiphon.bridges.finish_reasons import incomplete_reason, open_calls
 from antiphon.bridges.messages.searches import is_search, search_blocks
 from antiphon.bridges.messages.tool_ids import tool_id
-from antiphon.bridges.untold_items import untold_items
+from antiphon.bridges.unrepresented import receipts_for_items
 from antiphon.spec import ids
 from antiphon.spec.codec import UNREADABLE, Opaque, encode, to_builtins
 from antiphon.spec.content import OutputText, Refusal, text_of
@@ -47,7 +47,7 @@ def response_id(message_id: str) -> str:
     return ids.RESPONSE + own if own and own != message_id else ""
 
 
-def begun(response: Response) -> MessageJson:
+def begin_message(response: Response) -> MessageJson:
     """A message of which nothing has been said."""
     return {
         "id": message_id(response),
@@ -61,7 +61,7 @@ def begun(response: Response) -> MessageJson:
     }
 
 
-def whole(
+def encode_message(
     response: Response,
     ending: Finish | None = None,
     *,
@@ -70,8 +70,8 @@ def whole(
 ) -> bytes:
     """The body of an answer that is not streamed; `named` gives what the client calls a parameter."""
     content = [block for item in response.output for block in blocks(item, omits_thinking)]
-    stopped, beside = ended(response, ending, named)
-    message = {**begun(response), "content": content, **stopped, **beside}
+    stopped, beside = end_fields(response, ending, named)
+    message = {**begin_message(response), "content": content, **stopped, **beside}
     return encode(message)
 
 
@@ -130,7 +130,9 @@ def own_blocks(item: Item) -> list[MessageJson]:
     return [block] if isinstance(block, dict) else []
 
 
-def ended(response: Response, ending: Finish | None, named: ParamNaming) -> tuple[MessageJson, MessageJson]:
+def end_fields(
+    response: Response, ending: Finish | None, named: ParamNaming
+) -> tuple[MessageJson, MessageJson]:
     """Why the message stopped; and its usage, with what else is said at the end."""
     details = (ending.details if ending is not None else None) or {}
     refusal = _refusal(response)
@@ -149,14 +151,14 @@ def ended(response: Response, ending: Finish | None, named: ParamNaming) -> tupl
     if "context_management" in details:
         beside["context_management"] = details["context_management"]
     if response.receipts is not UNSET:
-        receipts = [*response.receipts, *untold(response)]
+        receipts = [*response.receipts, *list_unrepresented(response)]
         beside["antiphon:receipts"] = [to_builtins(replace(one, param=named(one.param))) for one in receipts]
     return stopped, beside
 
 
-def untold(response: Response) -> list[Receipt]:
+def list_unrepresented(response: Response) -> list[Receipt]:
     """Receipts for items such as pictures."""
-    return untold_items(response, DOOR, own_blocks)
+    return receipts_for_items(response, DOOR, own_blocks)
 
 
 def _reason(response: Response, has_refused: bool) -> str:

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from antiphon.bridges.error_paths import part_place, place_of, renamed
-from antiphon.bridges.messages.block_fields import expected, flag, optional_string, string
+from antiphon.bridges.error_paths import part_place, place_of, rename_param
+from antiphon.bridges.messages.block_fields import flag, optional_string, string, unexpected
 from antiphon.bridges.messages.body import MessageBlock, MessagesBody, decode_messages
 from antiphon.bridges.messages.conversation import MessagesTranslation
 from antiphon.bridges.messages.picker_names import model_of
@@ -83,7 +83,7 @@ class ReadMessages:
         found = part_place(ours, self.blocks, _OF_A_BLOCK) or place_of(
             ours, self.places, self._id_of_call(ours)
         )
-        return found or renamed(ours, _NAMES)
+        return found or rename_param(ours, _NAMES)
 
     def _id_of_call(self, ours: str) -> str:
         """Calls and their results have other names for it."""
@@ -236,7 +236,7 @@ def _budget(thinking: MessageBlock) -> int | None:
     budget = thinking.get("budget_tokens")
     if budget is None or (isinstance(budget, int) and not isinstance(budget, bool) and budget > 0):
         return budget
-    raise expected("thinking.budget_tokens", "a whole number of tokens, at least 1", budget)
+    raise unexpected("thinking.budget_tokens", "a whole number of tokens, at least 1", budget)
 
 
 def _format(form: Any, where: str) -> JsonSchemaFormat:
@@ -248,7 +248,7 @@ def _format(form: Any, where: str) -> JsonSchemaFormat:
 
 
 def _identify(request: Request, metadata: MessageBlock | None, own: MessageBlock) -> None:
-    """Who the end user is; ids that are too long for other providers are told by their hash."""
+    """Name the end user; an id that is too long for other providers is replaced by its hash."""
     if metadata is None:
         return
     user = optional_string(metadata, "user_id", "metadata")

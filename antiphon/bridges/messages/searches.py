@@ -34,13 +34,13 @@ def search_blocks(item: Item) -> list[_Json]:
     used = {"type": USE, "id": id, "name": "web_search", "input": {"query": action.get("query") or ""}}
     content: Any = {"type": f"{RESULT}_error", "error_code": "unavailable"}
     if fields.get("status") == "completed":
-        content = [_found(one) for one in fields.get("results") or action.get("sources") or ()]
+        content = [_result_block(one) for one in fields.get("results") or action.get("sources") or ()]
         if content:
             content[0]["encrypted_content"] = fields.get(MARK) or ""
     return [used, {"type": RESULT, "tool_use_id": id, "content": content}]
 
 
-def _found(result: _Json) -> _Json:
+def _result_block(result: _Json) -> _Json:
     url = result.get("url") or ""
     told = {"type": "web_search_result", "url": url, "title": result.get("title") or url}
     return {**told, "encrypted_content": "", "page_age": result.get("date")}

@@ -1,4 +1,4 @@
-"""A run as the stream of the Messages API: one content block after the other, each begun, told and ended.
+"""A run as the stream of the Messages API: one content block after the other, each begun, written and ended.
 
 Items may grow side by side in a run, and blocks may not. What belongs to an item behind the one that is being
 told waits until that one is done; items are done in the order of their indexes.
@@ -11,9 +11,15 @@ from typing import Any
 
 from antiphon.bridges.encoder import EVENT_STREAM, Headers
 from antiphon.bridges.error_paths import ParamNaming, with_their_param
-from antiphon.bridges.messages.errors import request_id_header
-from antiphon.bridges.messages.errors import told as told_error
-from antiphon.bridges.messages.message import MessageJson, begun, ended, own_blocks, thinking, tool_use
+from antiphon.bridges.messages.errors import encode_error, request_id_header
+from antiphon.bridges.messages.message import (
+    MessageJson,
+    begin_message,
+    end_fields,
+    own_blocks,
+    thinking,
+    tool_use,
+)
 from antiphon.bridges.messages.searches import USE
 from antiphon.spec import events as ev
 from antiphon.spec.codec import encode, encoder
@@ -79,7 +85,7 @@ class MessageStream:
             event: Any = events[0]
             if type(event) is self._hot and _place_of(event) == self._place:
                 return self._head + encode(_delta(event)) + _TAIL
-            return b"".join(self._told(event))
+            return b"".join(self._encode_event(event))
         made: list[bytes] = []
         for cls, group in groupby(events, type):
             run: list[Any] = list(group)
@@ -88,7 +94,7 @@ class MessageStream:
                 made += (self._head, lines[:-1].replace(b"\n", _TAIL + self._head), _TAIL)
             else:
                 for event in run:
-                    made += self._told(event)
+                    made += self._encode_event(event)
         return b"".join(made)
 
     def keepalive(self) -> bytes:
@@ -99,7 +105,7 @@ class MessageStream:
 
     # --- the run ------------------------------------------------------------------------------------------
 
-    def _told(self, event: ev.AnyEvent) -> Iterator[bytes]:
+    def _encode_event(self, event: ev.AnyEvent) -> Iterator[bytes]:
         if self._finished:
             return
         index = getattr(event, "output_index", None)
@@ -111,7 +117,7 @@ class MessageStream:
             return
         match event:
             case ev.ResponseCreatedEvent(response=response):
-                yield _frame({"type": "message_start", "message": begun(response)})
+                yield _frame({"type": "message_start", "message": begin_message(response)})
                 yield PING
             case ev.ErrorEvent(error=error):
                 yield from self._fail(error)
@@ -120,7 +126,7 @@ class MessageStream:
                     why = response.error
                     yield from self._fail(server_error(why.message).with_code(why.code) if why else _GONE)
                     return
-                stopped, beside = ended(response, self._ending(), self._named)
+                stopped, beside = end_fields(response, self._ending(), self._named)
                 yield _frame({"type": "message_delta", "delta": stopped, **beside})
                 yield _frame({"type": "message_stop"})
                 self._finished = True
@@ -129,7 +135,7 @@ class MessageStream:
         """An error is the last that is said."""
         self._finished = True
         error = with_their_param(error, self._named)
-        body, _ = told_error(error, error.status, self._request_id)
+        body, _ = encode_error(error, error.status, self._request_id)
         yield sse.encode("error", body)
 
     # --- items --------------------------------------------------------------------------------------------
@@ -152,10 +158,10 @@ class MessageStream:
                 yield self._start(tool_use(call, {}))
             case ev.OutputItemDoneEvent(item=item):
                 if item is not None:
-                    yield from self._done(item)
+                    yield from self._end_item(item)
                 self._front += 1
                 for held in self._held.pop(self._front, ()):
-                    yield from self._told(held)
+                    yield from self._encode_event(held)
 
     def _piece(self, event: Any, block: MessageJson) -> Iterator[bytes]:
         """A piece of a block, which begins with its first; a further part of a thought is a new paragraph."""
@@ -168,7 +174,7 @@ class MessageStream:
         self._head = _HEAD % (self._index, _KINDS[type(event)])
         yield self._head + encode(words) + _TAIL
 
-    def _done(self, item: Item) -> Iterator[bytes]:
+    def _end_item(self, item: Item) -> Iterator[bytes]:
         """What only the end of an item tells; and everything, of one that was told at once."""
         match item:
             case Reasoning() as thought:

@@ -60,7 +60,7 @@ def unique(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
     return kept
 
 
-def paired(entries: list[HistoryEntry], orphans: Orphans) -> list[HistoryEntry]:
+def pair_calls(entries: list[HistoryEntry], orphans: Orphans) -> list[HistoryEntry]:
     """Every output after its call, every call with its output; what is missing is an error, or made up."""
     answered = {entry.item.call_id for entry in entries if isinstance(entry.item, FunctionCallOutput)}
     called: set[str] = set()
@@ -93,7 +93,7 @@ def paired(entries: list[HistoryEntry], orphans: Orphans) -> list[HistoryEntry]:
 # --- summing up -------------------------------------------------------------------------------------------
 
 
-def compacted(
+def compact_calls(
     entries: list[HistoryEntry], recent: int = RECENT_CALLS, tokens: int = TOKENS
 ) -> list[HistoryEntry]:
     """All but the most recent calls as one summary, once all of them together are too many tokens."""
@@ -180,7 +180,7 @@ def retold(entries: list[HistoryEntry], mode: ToolHistory) -> list[HistoryEntry]
 
 
 def _append(entries: list[HistoryEntry], entry: HistoryEntry, words: str) -> None:
-    """A call that is told in words belongs to what the assistant said before it."""
+    """Add a call in words to what the assistant said before it."""
     match entries[-1].item if entries else None:
         case Message(role="assistant", content=str(before)):
             said = Message(role="assistant", content=f"{before}\n\n{words}")
@@ -189,21 +189,21 @@ def _append(entries: list[HistoryEntry], entry: HistoryEntry, words: str) -> Non
             entries.append(replace(entry, item=Message(role="assistant", content=words)))
 
 
-def merged(entries: list[HistoryEntry]) -> list[HistoryEntry]:
+def merge_messages(entries: list[HistoryEntry]) -> list[HistoryEntry]:
     """Messages of one role that follow each other, as one."""
     kept: list[HistoryEntry] = []
     for entry in entries:
         last = kept[-1].item if kept else None
         item = entry.item
         if isinstance(last, Message) and isinstance(item, Message) and last.role == item.role:
-            content = _joined(last.content, item.content)
+            content = _join(last.content, item.content)
             kept[-1] = replace(kept[-1], item=Message(role=last.role, content=content))
         else:
             kept.append(entry)
     return kept
 
 
-def _joined(one: str | list[ContentPart], other: str | list[ContentPart]) -> str | list[ContentPart]:
+def _join(one: str | list[ContentPart], other: str | list[ContentPart]) -> str | list[ContentPart]:
     if isinstance(one, str) and isinstance(other, str):
         return f"{one}{SEPARATOR}{other}"
     return [*_parts(one), InputText(SEPARATOR), *_parts(other)]

@@ -156,14 +156,14 @@ class VsCodeTranslation:
             place = f"{where}.content{at}"
             if isinstance(part, ThinkingPart):
                 if thought is None or part.id != thought_id:
-                    text = self._spoken(text, where)
+                    text = self._say_text(text, where)
                     thought, thought_id = Reasoning(summary=[]), part.id
                     self.entries.append(HistoryEntry(thought, place))
                 _think(thought, part)
                 continue
             thought = None
             if isinstance(part, ToolCallPart):
-                text = self._spoken(text, where)
+                text = self._say_text(text, where)
                 self._call(part, place)
             elif (words := self._words(part)) is not None:
                 text += words
@@ -171,12 +171,12 @@ class VsCodeTranslation:
                 self._receipt(
                     place, DROPPED, "a message of the assistant holds text; other data has no place there"
                 )
-        self._spoken(text, where)
+        self._say_text(text, where)
         # Thoughts of which nothing is left.
         said = [e for e in self.entries[first:] if not isinstance(e.item, Reasoning) or _says(e.item)]
         self.entries[first:] = said
 
-    def _spoken(self, text: str, where: str) -> str:
+    def _say_text(self, text: str, where: str) -> str:
         if self._rules.strip_citations:
             text = without_citations(text)
         self._say("assistant", text, where)

@@ -8,7 +8,15 @@ from msgspec import Raw, Struct, structs
 from msgspec import field as wire
 
 from antiphon.bridges.error_paths import place_of
-from antiphon.bridges.vscode.history import HistoryEntry, Orphans, compacted, merged, paired, retold, unique
+from antiphon.bridges.vscode.history import (
+    HistoryEntry,
+    Orphans,
+    compact_calls,
+    merge_messages,
+    pair_calls,
+    retold,
+    unique,
+)
 from antiphon.bridges.vscode.messages import VsCodeTranslation
 from antiphon.bridges.vscode.parts import REQUIRED, VsCodeMessage
 from antiphon.spec import ids
@@ -104,7 +112,10 @@ def to_request(chat: VsCodeRequest) -> ReadChat:
         raise wrong(f"options.{name}", f"there is no such option; the options are {known}", "unknown_option")
     talk = VsCodeTranslation(chat.messages, options)
     instructions, leading = place_prompt("\n\n".join(talk.system), options.system_prompt)
-    entries = [*(HistoryEntry(message, "messages[0]") for message in leading), *_told(talk.entries, options)]
+    entries = [
+        *(HistoryEntry(message, "messages[0]") for message in leading),
+        *_apply_options(talk.entries, options),
+    ]
     if not entries:
         raise wrong("messages", "there is nothing to answer: every message is empty", "no_messages")
     request = _parameters(chat.model_options)
@@ -130,14 +141,14 @@ def to_request(chat: VsCodeRequest) -> ReadChat:
     )
 
 
-def _told(entries: list[HistoryEntry], options: VsCodeOptions) -> list[HistoryEntry]:
+def _apply_options(entries: list[HistoryEntry], options: VsCodeOptions) -> list[HistoryEntry]:
     entries = unique(entries)
     if options.tool_history == "native":
-        entries = paired(entries, options.orphans)
+        entries = pair_calls(entries, options.orphans)
     if options.compact_tool_history:
-        entries = compacted(entries)
+        entries = compact_calls(entries)
     entries = retold(entries, options.tool_history)
-    return merged(entries) if options.merge_messages else entries
+    return merge_messages(entries) if options.merge_messages else entries
 
 
 def _parameters(given: dict[str, Raw]) -> Request:

@@ -1,6 +1,6 @@
-"""Events as VS Code hears them: parts while the answer is made, then how it ended; as lines of JSON.
+"""Events as VS Code reads them: parts while the answer is made, then how it ended; as lines of JSON.
 
-Every text is told once, whether it came in deltas or only as a whole, and so is every call.
+Every text is written once, whether it came in deltas or only as a whole, and so is every call.
 """
 
 from collections.abc import Iterable, Iterator
@@ -112,7 +112,7 @@ class PartStream:
                     lines.append(ThinkingPart(self._thought, event.item_id))
                     self._thought = ""
             elif type(event) not in _SILENT and not self.finished:
-                lines += self._told(event)
+                lines += self._lines_of(event)
         return lines
 
     def close(self) -> list[VsCodeLine]:
@@ -123,7 +123,7 @@ class PartStream:
         said = ResponseError(error.code or error.type, error.message)
         return [*self._rest(), self._finish("failed", "error", said)]
 
-    def _told(self, event: ev.AnyEvent) -> Iterator[VsCodeLine]:
+    def _lines_of(self, event: ev.AnyEvent) -> Iterator[VsCodeLine]:
         match event:
             case ev.ResponseCreatedEvent(response=response):
                 yield VsCodeStart(response.id, response.model, self._session or UNSET)
@@ -200,7 +200,7 @@ class PartStream:
                         for annotation in part.annotations:
                             yield from _citation(annotation)
             case Reasoning() as reasoning:
-                yield from self._reasoned(output_index, reasoning)
+                yield from self._end_reasoning(output_index, reasoning)
             case FunctionCall() as call if call.status != "incomplete":
                 yield from self._call(call, _object(call.arguments) or {})
             case CustomToolCall() as call if call.status != "incomplete":
@@ -210,7 +210,7 @@ class PartStream:
                 self._waiting.discard(id)
                 yield ToolResultPart(id, [TextPart(text_of(output))])
 
-    def _reasoned(self, output_index: int, item: Reasoning) -> Iterator[VsCodeLine]:
+    def _end_reasoning(self, output_index: int, item: Reasoning) -> Iterator[VsCodeLine]:
         if output_index not in self._thoughts:
             words = item.get_reasoning_text() or item.get_summary_text()
             if not words and not item.encrypted_content:

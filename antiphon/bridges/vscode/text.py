@@ -70,7 +70,7 @@ def piece_text(value: object) -> str | None:
 
 
 def _element_text(value: object) -> str | None:
-    """A prompt element is a tree whose leaves are its texts; anything else is told as JSON."""
+    """A prompt element is a tree whose leaves are its texts; anything else is written as JSON."""
     if isinstance(value, dict) and isinstance(node := value.get("node"), dict):
         leaves = list(_leaves(node))
         if leaves:

@@ -8,7 +8,7 @@ from antiphon.bridges.chat_completions import (
     ChatCompletion,
     ChatCompletionBody,
     encode_completion,
-    untold,
+    list_unrepresented,
 )
 from antiphon.bridges.chat_completions.door import CHAT_COMPLETIONS, EMBEDDINGS
 from antiphon.bridges.chat_completions.embeddings import (
@@ -35,7 +35,7 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> None:
     found = await stored_responses.find(gateway, exchange)
     if found.status in RUNNING:
         raise stored_responses.missing(found.id)
-    await stored_responses.answer_as(exchange, found, encode_completion, untold)
+    await stored_responses.answer_as(exchange, found, encode_completion, list_unrepresented)
 
 
 async def delete(gateway: Gateway, exchange: Exchange) -> DeletedCompletion:

@@ -205,14 +205,17 @@ async def answer(gateway: Gateway, exchange: Exchange, found: StoredResponse) ->
 async def answer_as(
     exchange: Exchange,
     found: StoredResponse,
-    told: Callable[[Response], bytes],
-    untold: Callable[[Response], list[Receipt]],
+    write: Callable[[Response], bytes],
+    list_unrepresented: Callable[[Response], list[Receipt]],
     headers: Headers = (),
 ) -> None:
-    """What is `told` of a stored response in another API; `untold` gives receipts for what is not."""
+    """Answer with what `write` makes of a stored response for another API.
+
+    `list_unrepresented` gives receipts for what that API has no place for.
+    """
     response = decode_response(found.body)
-    counted = answer_headers([*(response.receipts or ()), *untold(response)])
-    await exchange.answer(told(response), headers=(*headers, *counted))
+    counted = answer_headers([*(response.receipts or ()), *list_unrepresented(response)])
+    await exchange.answer(write(response), headers=(*headers, *counted))
 
 
 def _adapt_response(found: StoredResponse, caller: RequestContext) -> tuple[Response, Sequence[Receipt]]:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.bridges.ai_sdk.continuation import HistoryContinuation, continued
+from antiphon.bridges.ai_sdk.continuation import HistoryContinuation, continue_history
 from antiphon.bridges.ai_sdk.messages import NO_OUTPUT, PlacedItem
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import InputText, OutputText, ReasoningText, Refusal
@@ -42,7 +42,7 @@ def step(
     stored: list[Item], given: list[Item], *, whole: bool = True, again: bool = False
 ) -> HistoryContinuation:
     said = [PlacedItem(item, f"messages[{n}]") for n, item in enumerate(given)]
-    return continued(stored, said, is_whole=whole, regenerates=again)
+    return continue_history(stored, said, is_whole=whole, regenerates=again)
 
 
 def new(stored: list[Item], given: list[Item], *, whole: bool = True, again: bool = False) -> list[Item]:

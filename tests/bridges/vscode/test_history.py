@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.bridges.vscode import read_chat
-from antiphon.bridges.vscode.history import HistoryEntry, category, compacted, merged, paired, retold, unique
+from antiphon.bridges.vscode.history import (
+    HistoryEntry,
+    category,
+    compact_calls,
+    merge_messages,
+    pair_calls,
+    retold,
+    unique,
+)
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, Item, ItemStatus, Message, Reasoning
 
 KINDS = [
@@ -43,7 +51,7 @@ def call_ids(entries: list[HistoryEntry]) -> list[str]:
 
 
 def test_the_last_six_calls_stay_and_the_others_are_summed_up() -> None:
-    kept = compacted(history(11, 10_000))
+    kept = compact_calls(history(11, 10_000))
     assert call_ids(kept) == [f"call_{n}" for n in range(5, 11)]
     summaries = [e.item for e in kept if isinstance(e.item, Message) and e.item.role == "developer"]
     assert [type(entry.item) for entry in kept[:3]] == [Message, Message, FunctionCall]
@@ -65,21 +73,21 @@ def test_errors_are_kept_up_to_200_characters() -> None:
         item = entry.item
         assert isinstance(item, FunctionCall | FunctionCallOutput)
         item.call_id = f"later_{n // 2}"
-    [summary] = [e.item.content for e in compacted(entries) if isinstance(e.item, Message)]
+    [summary] = [e.item.content for e in compact_calls(entries) if isinstance(e.item, Message)]
     assert f"[Errors among them:]\n- run_in_terminal: {'E' * 200}…\n- read_file: no such file" in str(summary)
 
 
 @pytest.mark.parametrize(("length", "size"), [(6, 100_000), (30, 100), (0, 0)])
 def test_a_short_history_stays(length: int, size: int) -> None:
     entries = history(length, size)
-    assert compacted(entries) is entries
+    assert compact_calls(entries) is entries
 
 
 def test_a_summary_does_not_name_everything() -> None:
     entries = []
     for n in range(30):
         entries += called(n, "read_file", {"path": f"file-{n}.py"}, "x" * 2_000)
-    text = str(next(e.item.content for e in compacted(entries) if isinstance(e.item, Message)))
+    text = str(next(e.item.content for e in compact_calls(entries) if isinstance(e.item, Message)))
     assert "Read (24): file-0.py" in text
     assert text.endswith("file-9.py and 14 more")
 
@@ -101,7 +109,7 @@ def test_reasoning_goes_with_the_calls_that_it_led_to() -> None:
     thought: Item = Reasoning(summary=[], encrypted_content="sealed")
     early, late = HistoryEntry(thought, "messages[1]"), HistoryEntry(thought, "messages[9]")
     entries = [early, *history(8, 10_000), late, *called(9, "read_file", {}, "")]
-    kept = compacted(entries)
+    kept = compact_calls(entries)
     assert [entry for entry in kept if isinstance(entry.item, Reasoning)] == [late]
     assert not any(isinstance(entry.item, Reasoning) for entry in retold(entries, "text"))
 
@@ -138,8 +146,10 @@ _items = st.lists(
 
 @given(items=_items, recent=st.integers(0, 3))
 def test_a_repaired_history_is_in_pairs_also_when_it_is_summed_up(items: list[Item], recent: int) -> None:
-    entries = paired(unique([HistoryEntry(item, f"messages[{n}]") for n, item in enumerate(items)]), "repair")
-    for kept in (entries, compacted(entries, recent=recent, tokens=100)):
+    entries = pair_calls(
+        unique([HistoryEntry(item, f"messages[{n}]") for n, item in enumerate(items)]), "repair"
+    )
+    for kept in (entries, compact_calls(entries, recent=recent, tokens=100)):
         open_calls: set[str] = set()
         for entry in kept:
             if isinstance(entry.item, FunctionCall):
@@ -148,7 +158,7 @@ def test_a_repaired_history_is_in_pairs_also_when_it_is_summed_up(items: list[It
             elif isinstance(entry.item, FunctionCallOutput):
                 open_calls.remove(entry.item.call_id)
         assert not open_calls
-    assert len(call_ids(compacted(entries, recent=recent, tokens=0))) <= max(recent, 0) or not call_ids(
+    assert len(call_ids(compact_calls(entries, recent=recent, tokens=0))) <= max(recent, 0) or not call_ids(
         entries
     )
 
@@ -156,7 +166,7 @@ def test_a_repaired_history_is_in_pairs_also_when_it_is_summed_up(items: list[It
 @given(items=_items)
 def test_merged_messages_lose_no_word_and_never_follow_each_other(items: list[Item]) -> None:
     entries = [HistoryEntry(item, "messages[0]") for item in items if isinstance(item, Message)]
-    kept = merged(entries)
+    kept = merge_messages(entries)
     roles = [entry.item.role for entry in kept if isinstance(entry.item, Message)]
     assert all(one != other for one, other in pairwise(roles))
     for entry in entries:
