@@ -96,6 +96,7 @@ class Run(Struct, eq=False, weakref=True):
             await self._answer()
             if self._save is not None:
                 await self._store(self._save)
+                self.encoded = None  # the events of the end are encoded anew
             if self.state.admission is not None:
                 await self._settle()
             if self._closing:

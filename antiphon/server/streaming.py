@@ -12,6 +12,7 @@ from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.spec.errors import SpecError
 from antiphon.spec.events import AnyEvent
+from antiphon.spec.limits import LARGE
 from antiphon.spec.response import Receipt, Response
 from antiphon.spec.tools import Tool
 
@@ -95,7 +96,11 @@ class Stream:
         await self._exchange.ready()
 
     async def close(self, events: list[AnyEvent]) -> None:
-        await self.finish(self._encoder.encode(events) + self._encoder.end(), events)
+        chunk, end = self._encoder.encode(events), self._encoder.end()
+        if len(chunk) > LARGE:  # to join it with the end would take its memory again
+            self.write(chunk, events)
+            chunk, events = b"", []
+        await self.finish(chunk + end, events)
 
     async def finish(self, chunk: bytes, events: Iterable[AnyEvent] = ()) -> None:
         """Take the last, which is encoded already."""

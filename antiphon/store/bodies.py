@@ -27,10 +27,11 @@ def cut_output(body: bytes, output: bytes) -> tuple[bytearray, int]:
 
     The store keeps the output in a column of its own.
     """
-    rest, at = bytearray(body), body.find(_OUTPUT) + len(_OUTPUT)
+    at = body.find(_OUTPUT) + len(_OUTPUT)
     if not output or not body.startswith(output, at):
-        return rest, -1
-    del rest[at : at + len(output)]
+        return bytearray(body), -1
+    rest = bytearray(body[:at])
+    rest += body[at + len(output) :]
     return rest, at
 
 

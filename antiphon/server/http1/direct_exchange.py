@@ -162,10 +162,10 @@ class DirectExchange(Exchange):
 
     def put(self, chunk: bytes) -> bool:
         connection = self._connection
-        if self._goes_on:
+        if self._goes_on and len(chunk) <= LARGE:
             connection.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
         else:
-            connection.write(self._frame_chunk(chunk, last=False))
+            self._write_chunk(chunk, last=False)
         return connection.write_blocked is None
 
     @property
@@ -179,18 +179,28 @@ class DirectExchange(Exchange):
     async def finish(self, chunk: bytes = b"") -> None:
         if not self.is_answered:
             self.is_answered = True
-            self._connection.write(self._frame_chunk(chunk, last=True))
+            self._write_chunk(chunk, last=True)
 
-    def _frame_chunk(self, chunk: bytes, last: bool) -> bytes:
-        """The first and the last of a stream, and whatever else is not simply one more chunk."""
-        begun, self._begun = self._begun, b""
+    def _write_chunk(self, chunk: bytes, last: bool) -> None:
+        """Write the first or the last of a stream, or whatever else is not simply one more chunk.
+
+        A large chunk is written as it is, between what frames it: to join them would take its memory again.
+        """
+        before, after, self._begun = self._begun, b"", b""
         if self.head.method == "HEAD":
-            return begun
-        if self.head.is_old:
-            return begun + chunk
-        self._goes_on = not last
-        framed = b"%x\r\n%b\r\n" % (len(chunk), chunk) if chunk else b""
-        return b"%b%b%b" % (begun, framed, b"0\r\n\r\n" if last else b"")
+            chunk = b""
+        elif not self.head.is_old:
+            self._goes_on = not last
+            if chunk:
+                before, after = b"%b%x\r\n" % (before, len(chunk)), b"\r\n"
+            if last:
+                after += b"0\r\n\r\n"
+        if len(chunk) <= LARGE:
+            self._connection.write(b"%b%b%b" % (before, chunk, after))
+            return
+        for piece in (before, chunk, after):
+            if piece:
+                self._connection.write(piece)
 
     def flush(self) -> None:
         """Send the head, if it has waited for a body long enough."""
