@@ -94,7 +94,7 @@ class ServerAddress:
 def resolve(
     base_url: str | None, api_key: str | None, environ: Mapping[str, str] | None = None
 ) -> ServerAddress:
-    """Returns the address from the arguments, or from the environment for those that are missing.
+    """Returns the address from the arguments, or from the environment for missing ones.
 
     Variables come in pairs. A key from the environment is sent to the address that goes with it and to no
     other: a key for one company is not shown to another because a program changed its address.

@@ -115,7 +115,7 @@ for _rule in (
 for _id, _needs, _transports in _SEEN_IN:
     _known = RESPONSE_RULES[_id]
     observe(
-        ServerRule(_id, _known.level, _known.summary, _known.area, _transports, "responses", needs=(_needs,)),
+        ServerRule(_id, _known.level, _known.summary, _known.area, _transports, "responses", needs=(_needs,))
     )
 
 _INTERNALS: Final = re.compile(

@@ -11,13 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 from antiphon.producer.builder import ResponseBuilder
-from antiphon.producer.thread_deltas import (
-    VENDOR_EVENTS,
-    ThreadDeltas,
-    ThreadEvent,
-    provider_deltas,
-    unpack,
-)
+from antiphon.producer.thread_deltas import VENDOR_EVENTS, ThreadDeltas, ThreadEvent, provider_deltas, unpack
 from antiphon.producer.thread_items import text_in
 from antiphon.spec import ids
 from antiphon.spec.events import AnyEvent

@@ -72,12 +72,7 @@ async def assistant_parts(probe: Probe) -> None:
     said_before = {"type": "output_text", "text": "Hello!", "annotations": []}
     refused = {"type": "refusal", "refusal": "I would rather not."}
     await _send_items(
-        probe,
-        user("Hello."),
-        assistant([said_before]),
-        user("Sing."),
-        assistant([refused]),
-        user("Bye."),
+        probe, user("Hello."), assistant([said_before]), user("Sing."), assistant([refused]), user("Bye.")
     )
 
 

@@ -1,12 +1,12 @@
-"""How PostgreSQL carries out the statements of records, and what it does in a way of its own.
+"""Runs the statements of records on PostgreSQL, with the operations that need statements of their own.
 
-What is said in chats is searched as a `tsvector` that is made here: its words are folded and split here and
-not by a text search configuration, so that they are the same in any locale of the database: letters and
-digits, without case and without marks on letters. PostgreSQL counts positions up to 16,383: behind that, what
-is made of several words, such as `well-known`, is not found.
+Chats are searched by a `tsvector` that this module makes: it splits and folds the words itself, so that they
+are the same in any locale of the database: letters and digits, without case and without marks on letters.
+PostgreSQL counts positions up to 16,383: behind that, a search does not find terms of several words, such as
+`well-known`.
 
-The order of chunks that are found is that of BM25, which PostgreSQL does not have: it is worked out here over
-the chunks of one vector store, so that no tenant learns from it what others have written.
+Found chunks are ordered by BM25, which PostgreSQL does not have: a statement computes it over the chunks of
+one vector store, so that the order does not show a tenant what others have written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from antiphon.store.postgres.connection import Connection, ask
 from antiphon.store.statements import Answer, Backend, StatementRow, Steps, T, execute, postgres_text, rows
 
 _WITH_INDEX = "key IN (SELECT chat FROM chat_texts WHERE tenant = ? AND words @@ ?::tsquery)"
-# Chat by chat, so that no request waits for a look through the texts of all tenants.
+# Chat by chat, so that no request reads the texts of all tenants.
 _BY_LOOKING = "EXISTS (SELECT 1 FROM chat_texts WHERE chat = chats.key AND tenant = ? AND text ILIKE ?)"
 _KEEP = """
     INSERT INTO chat_texts (key, chat, tenant, text, words) VALUES (?, ?, ?, ?, ?::tsvector)
@@ -31,7 +31,7 @@ _KEEP = """
 """
 _WORD = re.compile(r"[^\W_]+")
 _LONGEST = 500
-"""How many characters of a word count; PostgreSQL takes 2,046 bytes."""
+"""The number of characters of a word that count; PostgreSQL allows 2,046 bytes."""
 _LAST = 16_383
 
 # The chunks of a store, and the id of each one's file.
@@ -72,11 +72,12 @@ _MATCH = f"""
     WHERE matching.file = ANY(?) ORDER BY ranked.rank DESC, matching.key LIMIT ?
 """
 
-# Whoever removes something of a chain does so alone: two at once would each leave what the other still needs.
+# Only one transaction at a time removes rows of a chain: two would each keep rows for a response that the
+# other removes.
 _HOLD_CHAINS = """
     SELECT 1 FROM responses WHERE chain = ANY(?) AND position = 0 ORDER BY chain FOR NO KEY UPDATE
 """
-# Waits for those who are about to continue a response; in the next statement they are seen.
+# Waits for transactions that continue one of the responses; the next statement sees their rows.
 _HOLD = "SELECT key, chain FROM responses WHERE key = ANY(?) AND id IS NOT NULL ORDER BY key FOR UPDATE"
 _UNNAME = """
     DELETE FROM items USING (SELECT key, unnest(items) AS id FROM responses WHERE key = ANY(?)) AS gone
@@ -88,7 +89,7 @@ _FORGET = """
                          chat = NULL, previous = NULL, job = NULL
     WHERE key = ANY(?)
 """
-# What stands after the last response that stays in its chain is needed by no other.
+# No response needs a row that comes after the last remaining response of its chain.
 _TRIM = """
     DELETE FROM responses USING (
         SELECT given.chain, coalesce(
@@ -101,7 +102,7 @@ _TRIM = """
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, folded.
+    """Splits a text into folded words.
 
     >>> words_of("Ångström's 100%_sure")
     ['angstrom', 's', '100', 'sure']
@@ -112,7 +113,7 @@ def words_of(text: str) -> list[str]:
 
 
 def vector_of(text: str) -> str:
-    """The words of a text with their positions, as PostgreSQL writes a `tsvector`."""
+    """Writes the words of a text with their positions as a `tsvector` of PostgreSQL."""
     return " ".join(f"'{word}':{min(n, _LAST)}" for n, word in enumerate(words_of(text), 1))
 
 

@@ -62,7 +62,7 @@ async def update(db: Connection, change: Change) -> bool:
 
 
 async def log(db: Connection, key: int, first: int, events: Sequence[bytes]) -> None:
-    """Logs events of a response whose row is held."""
+    """Logs events of a response whose row this transaction has locked."""
     if events and not await execute(db, LOG_HELD, (key, first, first + len(events) - 1, join_events(events))):
         raise StoreConflict(f"An event numbered {first} is already logged.")
 
@@ -80,7 +80,7 @@ async def append_events(
 
 
 async def is_job_replaced(db: Connection, id: str, attempt: int, job: bytes) -> bool | None:
-    """Has the job of a response been replaced by this one? The answer to that may have been lost."""
+    """Is this the stored job of the response? Asked when the answer to the COMMIT was lost; None for no."""
     found = await one(
         db, "SELECT 1 FROM responses WHERE id = %s AND attempt = %s AND job = %b", (id, attempt, job)
     )
@@ -93,7 +93,7 @@ async def job(db: Connection, tenant: str, id: str) -> bytes | None:
 
 
 async def is_change_written(db: Connection, change: Change) -> bool | None:
-    """Has this change been made? Its answer may have been lost."""
+    """Has this change been written? Asked when the answer to the COMMIT was lost; None for no."""
     body, _ = cut_output(change.body, fragment([item.data for item in change.output or ()]))
     owner = change.owner if change.status in RUNNING else None
     found = await one(db, WAS_CHANGED, (change.id, change.status, bytes(body), owner, change.attempt))

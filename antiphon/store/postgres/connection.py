@@ -1,4 +1,4 @@
-"""One connection to PostgreSQL: how it is set up, how it is asked, and what its errors mean."""
+"""One connection to PostgreSQL: its settings, its statements, and the meaning of its errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SETTINGS: dict[str, Any] = {
     "tcp_user_timeout": 10_000,
 }
 STATEMENT_TIMEOUT = 30
-"""How many seconds a statement may take, and a transaction may wait for its program to go on."""
+"""Seconds that a statement may take, and that a transaction may wait for the next one."""
 LOCK_TIMEOUT = 5
 NUL_SYMBOL = "\u2400"
 
@@ -38,18 +38,18 @@ CONNECTION_ERRORS = (
     errors.ReadOnlySqlTransaction,
     errors.IdleInTransactionSessionTimeout,
 )
-"""What PostgreSQL says when it stops, starts, or is not the one that takes writes."""
+"""Errors of a PostgreSQL that stops or starts, or that takes no writes."""
 RETRYABLE = (errors.DeadlockDetected, errors.SerializationFailure)
-"""What a transaction that is carried out once more may not meet again."""
+"""Errors that may not occur again when a transaction is repeated."""
 
 
 def replace_nul(text: str) -> str:
-    """Text as PostgreSQL takes it, which has no NUL: the symbol for NUL stands in its place."""
+    """Replaces NUL, which PostgreSQL does not store, by the symbol for it."""
     return text.replace("\0", NUL_SYMBOL) if "\0" in text else text
 
 
 class TextDumper(StrDumper):
-    """Makes every text that is sent one that can be stored."""
+    """Replaces NUL in every text that is sent."""
 
     def dump(self, obj: str) -> Buffer | None:
         return super().dump(replace_nul(obj))
@@ -72,7 +72,7 @@ async def one(db: Connection, sql: str, values: Sequence[Any] | dict[str, Any] =
 
 
 async def execute(db: Connection, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> int:
-    """How many rows it has changed."""
+    """Runs a statement and returns the number of rows that it has changed."""
     return (await ask(db, sql, values)).rowcount
 
 
@@ -81,7 +81,7 @@ async def ask(db: Connection, sql: str, values: Sequence[Any] | dict[str, Any]) 
 
 
 def is_connection_lost(error: BaseException) -> bool:
-    """Is the connection the cause, so that another one may do?"""
+    """Is the connection the cause, so that the call may succeed over another one?"""
     if isinstance(error, CONNECTION_ERRORS):
         return True
     if isinstance(error, PoolClosed | TooManyRequests):
@@ -90,7 +90,9 @@ def is_connection_lost(error: BaseException) -> bool:
 
 
 def explain(error: Exception, where: str) -> Exception:
-    """The store's own error for one of psycopg's; any other error stays what it is. No data is in it."""
+    """Returns the store's own error, without data, for an error of psycopg; any other is returned as it
+    is.
+    """
     if isinstance(error, TooManyRequests):
         return StoreBusy("Too many requests wait for the database. Try again.")
     if isinstance(error, PoolClosed):

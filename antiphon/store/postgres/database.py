@@ -1,8 +1,8 @@
 """The pool of connections to PostgreSQL: reads, and writes that are each one transaction.
 
-A connection that is lost is replaced, and what was asked over it is asked again, for as long as a caller can
-wait. The one thing that cannot be known is whether a COMMIT was carried out whose answer got lost: then the
-caller's `verify` looks for what it has written.
+The pool replaces a lost connection, and the database repeats the work on another one, for as long as the
+caller can wait. If the answer to a COMMIT is lost, it cannot know whether the COMMIT was carried out: then
+the caller's `verify` looks for what it has written.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from antiphon.store.postgres.connection import (
 from antiphon.store.records.retention import steady_time
 
 log = logging.getLogger(__name__)
-# The pool tells of each attempt to connect; here it is said once that PostgreSQL is gone, or back.
+# The pool logs each attempt to connect; this module logs once that PostgreSQL is gone, or back.
 logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
 T = TypeVar("T")
@@ -42,13 +42,13 @@ T = TypeVar("T")
 _Work = Callable[[Connection], Awaitable[T]]
 
 CONNECTION_TIMEOUT = 3.0
-"""How many seconds a caller waits for a connection."""
+"""Seconds that a caller waits for a connection."""
 ANSWER_TIMEOUT = STATEMENT_TIMEOUT + 5.0
-"""How many seconds anything may take before PostgreSQL is given up: it may have been stopped or cut off."""
+"""Seconds that a call may take: PostgreSQL may have been stopped or cut off."""
 MOST_WAITING = 10_000
 MAX_TRIES = 5
 RETRY_DELAY = 0.05
-"""Seconds before something is asked again over another connection."""
+"""Seconds before the next try over another connection."""
 
 
 class CommitUnconfirmed(Exception):
@@ -56,12 +56,12 @@ class CommitUnconfirmed(Exception):
 
 
 def describe_address(url: str) -> str:
-    """Where a database is, without the password; a `StoreError` if the address is none."""
+    """Returns the address of a database without its password; raises `StoreError` for an invalid address."""
     try:
         known = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
         raise _wrong_address(re.split('[:"]', str(error))[0].strip()) from None
-    # A password with a character that is not encoded is read as something else, which would be shown.
+    # A character that is not encoded may make a part of the password look like another field.
     if "@" in str(known.get("dbname") or "") or "@" in str(known.get("host") or "")[1:]:
         raise _wrong_address("there is an @ too many")
     if not str(known.get("port") or "0").replace(",", "").isdigit():
@@ -112,8 +112,8 @@ class Database:
 
     async def open(self) -> None:
         try:
-            # One connection by itself first, whose error says what is wrong. Then all that the pool keeps,
-            # before something else of this process takes the last one that the server allows.
+            # First one connection by itself, because its error says what is wrong. Then the whole pool,
+            # before another part of this process takes the last connection that the server allows.
             db = await psycopg.AsyncConnection.connect(self.url, **SETTINGS)
             await db.close()
             await self._pool.open(wait=True, timeout=CONNECTION_TIMEOUT)
@@ -127,13 +127,13 @@ class Database:
             raise StoreUnavailable(f"PostgreSQL at {self.where} cannot be opened: {reason}") from None
 
     async def check_writable(self) -> None:
-        """Raises a `StoreUnavailable` where nothing can be written, as on a replica."""
+        """Raises `StoreUnavailable` if the database takes no writes, as a replica does."""
         found = await self.read(lambda db: one(db, "SHOW transaction_read_only"))
         if found == ("on",):
             raise explain(errors.ReadOnlySqlTransaction(), self.where)
 
     async def close(self) -> None:
-        """Finishes what is under way; closing twice does nothing more."""
+        """Finishes the calls under way; a second call does nothing more."""
         self._closed = True
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -144,7 +144,7 @@ class Database:
             raise StoreError("The store is closed.")
 
     async def read(self, work: _Work[T]) -> T:
-        """What `work` finds; it is asked again over another connection if one is lost."""
+        """Carries out `work`, again over another connection if one is lost, and returns its result."""
         self.check_open()
         deadline, started = self._deadline(), time.perf_counter()
         self.reads += 1
@@ -171,11 +171,11 @@ class Database:
         pipelined: bool = False,
         limit: float | None = None,
     ) -> T:
-        """Carries out `work` in a transaction, also if the caller goes away meanwhile.
+        """Carries out `work` in a transaction, also if the caller is cancelled.
 
-        It may be begun again when the connection is lost, or when it met another one. `verify` gives what
-        `work` would have given if that has been committed already. Pipelined work waits for no answer but
-        those that it fetches.
+        It starts `work` again if the connection is lost, or if another transaction was in its way. `verify`
+        returns the result of `work` if that has been committed already, else None. Pipelined work waits only
+        for the answers that it fetches.
         """
         self.check_open()
         self.writes += 1
@@ -187,7 +187,7 @@ class Database:
     def _on_task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # nobody may be there any more to hear of it
+            task.exception()  # the caller may have been cancelled, and asyncio would warn
 
     async def _write(
         self, work: _Work[T], verify: _Work[T | None] | None, pipelined: bool, limit: float
@@ -212,7 +212,7 @@ class Database:
                     try:
                         result = await _transact(db, work, pipelined)
                     except StoreConflict:
-                        # Perhaps with itself: the transaction whose answer got lost was still under way.
+                        # Perhaps with itself: the transaction whose answer was lost may have ended only now.
                         if lookup is not None and (found := await lookup(db)) is not None:
                             return found
                         raise
@@ -222,7 +222,7 @@ class Database:
             except CommitUnconfirmed as error:
                 if verify is None:
                     raise self._unknown_outcome() from error
-                # From here on for as long as it takes to know, within the limit.
+                # From now on until the outcome is known, within the limit.
                 deadline, lookup = max(deadline, self._deadline()), verify
             except psycopg.Error as error:
                 tries += 1
@@ -287,10 +287,7 @@ async def _transact(db: Connection, work: _Work[T], pipelined: bool) -> T:
 
 
 class DatabaseClock:
-    """Gives the time of the database without asking it, whatever the machine's own clock says.
-
-    `read` finds how far the two are apart.
-    """
+    """The clock of the database, which needs no query; `read` measures its difference to this machine."""
 
     def __init__(self) -> None:
         self._ahead = 0.0
@@ -299,7 +296,7 @@ class DatabaseClock:
         return steady_time() + self._ahead
 
     async def read(self, db: Connection) -> float:
-        """What the database's clock says now; kept to go on from."""
+        """Reads the clock of the database, and remembers the difference to this machine's."""
         asked = steady_time()
         row = await one(db, "SELECT extract(epoch FROM clock_timestamp())::float8")
         assert row is not None

@@ -1,7 +1,8 @@
 """The SQL of event logs: batches of events, each written only in the attempt that its response is in.
 
-The row of the response is locked FOR SHARE: whoever takes the response over waits until the batch is there,
-and who comes after that finds another attempt. FOR KEY SHARE is not enough, since it lets the row change.
+The statement locks the row of the response FOR SHARE: a process that takes the response over waits until the
+batch is written, and a later batch finds another attempt. FOR KEY SHARE is not enough, since it lets the row
+change.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ IS_LOGGED = """
     SELECT 1 FROM events JOIN responses ON responses.key = events.response
     WHERE events.seq = %s AND events.last = %s AND events.data = %b AND responses.id = %s
 """
-# From the batch that has the event asked for.
+# From the batch that has the first event.
 AFTER = """
     SELECT seq, data FROM events WHERE response = %(key)s AND seq >= coalesce(
         (SELECT max(seq) FROM events WHERE response = %(key)s AND seq <= %(first)s), 0)
@@ -75,7 +76,7 @@ async def begin_log(db: Connection, batches: Sequence[EventBatch]) -> AsyncCurso
 
 
 async def read_logged(cursor: AsyncCursor[Row] | None) -> set[int]:
-    """Which of the batches were written, by their numbers."""
+    """Returns the numbers of the batches that were written."""
     return set() if cursor is None else {int(n) - 1 for (n,) in await cursor.fetchall()}
 
 

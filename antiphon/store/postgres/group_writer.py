@@ -1,7 +1,7 @@
 """Writes new responses and events of many callers in one transaction.
 
-While PostgreSQL carries out one group, the next comes together. When a group fails, its jobs are tried again
-one by one, so that one bad write fails alone.
+While PostgreSQL carries out one group, the writer collects the next. When a group fails, it tries the jobs
+again one by one, so that only a bad write fails.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from antiphon.store.postgres.responses import PostgresPlan
 from antiphon.store.records import settlements
 
 MOST = 128
-"""How many jobs go into one transaction."""
+"""The number of jobs in one transaction."""
 MOST_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(slots=True, eq=False)
 class GroupedWrite:
-    """A new response, whose result is its position, or a batch of events, whose result is whether it fits."""
+    """A new response, whose result is its place, or a batch of events, whose result is whether it was
+    written.
+    """
 
     future: asyncio.Future[Any]
     what: PostgresPlan | EventBatch
@@ -53,7 +55,7 @@ class GroupWriter:
         self._task: asyncio.Task[None] | None = None
 
     async def write(self, what: PostgresPlan | EventBatch) -> Any:
-        """Returns once it is committed; it is written also if the caller goes away."""
+        """Returns once the write is committed; it is written even if the caller is cancelled."""
         job = GroupedWrite(asyncio.get_running_loop().create_future(), what)
         self._waiting.append(job)
         if self._task is None:
@@ -61,7 +63,7 @@ class GroupWriter:
         return await job.future
 
     async def close(self) -> None:
-        """Waits for what is under way."""
+        """Waits for the writes under way."""
         while self._task is not None:
             await asyncio.wait([self._task])
 
@@ -76,7 +78,7 @@ class GroupWriter:
             self._task = None
 
     def _give_up(self, count: int) -> None:
-        """Those behind a group have waited as long as it has, and are not tried one group after another."""
+        """Fails the jobs behind a group that failed: they have waited as long, and PostgreSQL is away."""
         late, self._waiting = self._waiting[:count], self._waiting[count:]
         for job in late:
             job.error = self._database.unavailable()
@@ -98,7 +100,7 @@ class GroupWriter:
             return True
 
         async def verify(db: Connection) -> bool | None:
-            # All of it is one transaction, so that one of them stands for the others.
+            # The group is one transaction, so that one of its jobs stands for the others.
             written = [job for job in group if job.error is None and job.result]
             return True if not written or await is_written(db, written[0].what) else None
 
@@ -119,7 +121,7 @@ async def write_group(db: Connection, group: Sequence[GroupedWrite]) -> None:
     """Writes jobs, and notes the result of each."""
     saves = [(job, job.what) for job in group if isinstance(job.what, PostgresPlan)]
     logs = [(job, job.what) for job in group if isinstance(job.what, EventBatch)]
-    # Both are under way before the answer to either is read.
+    # Both statements are sent before the answer to either is read.
     saving = await responses.begin_insert(db, [plan for _, plan in saves])
     logging = await event_log.begin_log(db, [batch for _, batch in logs])
     places = await responses.read_places(saving)

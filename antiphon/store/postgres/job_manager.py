@@ -30,19 +30,22 @@ _AWAY = (psycopg.OperationalError, psycopg_pool.PoolTimeout, psycopg.InterfaceEr
 
 
 def is_away(error: ConnectorException) -> bool:
-    """Could PostgreSQL not be asked? Else it has answered with an error."""
+    """Was PostgreSQL away? Otherwise it has answered with an error."""
     return isinstance(error.__cause__, _AWAY)
 
 
 class WorkerLock:
-    """Holds the lock of one worker at a time, and takes it again after a lost connection."""
+    """Holds a lock while the process of a worker lives: PostgreSQL frees it the moment that the process dies.
+
+    It takes the lock again after a lost connection.
+    """
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo
         self._session: ReconnectingSession | None = None
 
     async def hold(self, worker: int) -> None:
-        """Returns once the lock is held."""
+        """Takes the lock of this worker, and returns once it holds it."""
         await self.release()
 
         async def lock(connection: Connection) -> None:
@@ -58,19 +61,19 @@ class WorkerLock:
 
 
 class ResilientJobManager(JobManager):
-    """Holds the lock of a registered worker, and hears of jobs on the connection that the process has."""
+    """Holds the lock of a registered worker, and receives notifications on the process's own connection."""
 
     def __init__(self, connector: BaseConnector, listener: Listener, lock: WorkerLock) -> None:
         super().__init__(connector)
         self.is_stopping = False
-        """Nothing is tried again any more."""
+        """True once nothing is to be tried again."""
         self._listener = listener
         self._lock = lock
         self._unfinished: set[int | None] = set()
         self._turns = JobTurns()
 
     def keep_unfinished(self, job: Job) -> None:
-        """Let a job stay as it is when its task ends: others find that its worker is gone."""
+        """Keeps a job unfinished when its task ends, so that others find that its worker is gone."""
         self._unfinished.add(job.id)
 
     async def register_worker(self) -> int:
@@ -92,7 +95,7 @@ class ResilientJobManager(JobManager):
             log.warning("the heartbeat of background work failed: %s", error.__cause__)
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
-        """The job whose turn it is; what procrastinate would give is the oldest."""
+        """Takes the job whose turn it is; procrastinate would take the oldest."""
         try:
             row = await self._turns.take_job(self.connector, list(queues or ()), worker_id)
         except ConnectorException as error:
@@ -121,7 +124,7 @@ class ResilientJobManager(JobManager):
                 if not is_away(error):
                     return  # another job has taken its place
                 if self.is_stopping:
-                    return  # its response has ended, so whoever finds it has nothing to do
+                    return  # its response has ended, so another worker has nothing to do
             await asyncio.sleep(_RETRY)
 
     async def listen_for_jobs(

@@ -1,9 +1,9 @@
-"""Which job a worker takes next: tenants take turns, whatever each of them has queued.
+"""Chooses the job that a worker takes next: tenants take turns, however many jobs each of them has queued.
 
-procrastinate gives the oldest job, so that a tenant with sixty made every other wait for all of them. Here
-the tenant comes first of which the fewest jobs are worked on, on all machines; of those that have the same
-number, the one that this process has served longest ago. What else decides is as in procrastinate: the
-priority, the order within a lock, and that no two workers take one job.
+procrastinate takes the oldest job, so that a tenant with sixty jobs makes all others wait. Here the tenant
+with the fewest running jobs on all machines comes first; among equals, the one that this process has served
+longest ago. The rest is as in procrastinate: the priority, the order within a lock, and one worker for each
+job.
 """
 
 from collections import OrderedDict
@@ -15,14 +15,14 @@ INDEX: Final = """
     CREATE INDEX procrastinate_jobs_tenant ON procrastinate_jobs ((args ->> 'tenant'), priority DESC, id)
     WHERE status = 'todo'
 """
-"""By which the tenants that wait are found, however many jobs they have."""
+"""The index that finds the waiting tenants, however many jobs they have."""
 
 _MOST = 200
-"""So many tenants are remembered."""
+"""The number of tenants that a process remembers."""
 _FEW, _ALL = 8, 100_000
-"""How many tenants are asked for a job: if those whose turn it is only have some that must wait, all."""
+"""The number of tenants in a search: the first few, and all of them if the jobs of those must wait."""
 
-# Each tenant offers a few jobs, so that workers who ask at the same moment find one each.
+# Each tenant offers a few jobs, so that workers that search at the same moment find one each.
 _FETCH: LiteralString = """
     WITH RECURSIVE waiting (tenant) AS (
         (SELECT args ->> 'tenant' FROM procrastinate_jobs WHERE status = 'todo'
@@ -69,7 +69,7 @@ _FETCH: LiteralString = """
 
 
 class JobTurns:
-    """Takes jobs, and remembers whom it has served."""
+    """Takes jobs, and remembers the tenants that it has served."""
 
     def __init__(self) -> None:
         self._served: OrderedDict[str, None] = OrderedDict()  # the one served longest ago first
@@ -77,7 +77,7 @@ class JobTurns:
     async def take_job(
         self, connector: BaseConnector, queues: list[str], worker_id: int
     ) -> dict[str, Any] | None:
-        """The row of the job that this worker has taken, or None if there is nothing to work on."""
+        """Takes a job for a worker and returns its row, or None if there is none."""
         for tenants in (_FEW, _ALL):
             found = await connector.execute_query_all_async(
                 _FETCH, queues=queues, worker_id=worker_id, served=list(self._served), tenants=tenants

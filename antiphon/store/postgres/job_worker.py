@@ -22,31 +22,31 @@ from antiphon.store.store import JobHandler
 log = logging.getLogger(__name__)
 
 STALLED_AFTER = 3.0
-"""Seconds without a heartbeat after which the host of a worker is taken for dead."""
+"""Seconds without a heartbeat after which the host of a worker counts as dead."""
 _SEARCH_INTERVAL = 0.25
 _POLL_INTERVAL = 0.5
-"""Seconds between two looks for jobs. The next job of a conversation is found by looking alone."""
+"""Seconds between two searches for jobs; only a search finds the next job of a conversation."""
 _HEARTBEAT_INTERVAL = 1.0
 _WORKER_ROW_LIFETIME = 3600.0
 """Seconds after which the row of a silent worker is removed."""
 _HAND_OVER_TIMEOUT = 3.0
-"""Seconds that responses have at the end to be handed over."""
+"""Seconds to hand responses over when the worker stops."""
 _RETRY_DELAY = 1.0
-"""Seconds before the next try after something has failed."""
+"""Seconds before the next try after a failure."""
 
 
 async def _do_not_compile(db: Connection) -> None:
-    """Keep PostgreSQL from compiling the look for a job, which takes ten times as long as the look itself."""
+    """Keeps PostgreSQL from compiling the search for a job, which takes ten times as long as the search."""
     await db.execute("SET jit = off")
 
 
 class DeadWorkerSearch:
-    """Looks again and again, for as long as `run` is awaited."""
+    """Finds workers that have died, and lets others continue their responses, for as long as `run` runs."""
 
     def __init__(
         self, database: Database, jobs: Jobs, listener: Listener, own_worker: Callable[[], int | None]
     ) -> None:
-        """`me` is the worker of this process."""
+        """`own_worker` returns the id of this process's worker."""
         self._database = database
         self._jobs = jobs
         self._listener = listener
@@ -66,14 +66,14 @@ class DeadWorkerSearch:
     async def _search_once(self) -> None:
         since = self._listener.since
         if since is None or asyncio.get_running_loop().time() - since < STALLED_AFTER:
-            # PostgreSQL may have restarted, which frees all locks: the living have to be heard first.
+            # PostgreSQL may have restarted, which frees all locks: wait for the heartbeats of living workers.
             self._suspects.clear()
             return
         own_worker = self._own_worker()
         stalled, gone = await self._database.read(
             lambda db: self._jobs.find_silent_workers(db, own_worker, STALLED_AFTER)
         )
-        # A lost connection frees a lock too. Who lives has taken it again by the next look.
+        # A lost connection frees a lock, too; a living worker has taken it again by the next search.
         dead = stalled | (gone & self._suspects)
         self._suspects = gone
         if dead and (count := await self._database.write(lambda db: self._jobs.replace_all(db, dead))):
@@ -95,7 +95,7 @@ class JobWorker:
             open=False,
             name="antiphon-jobs",
             timeout=STALLED_AFTER,
-            # After a failure it connects again as soon as it is asked, instead of waiting ever longer.
+            # After a failure it connects again with the next call, instead of waiting longer and longer.
             reconnect_timeout=_HEARTBEAT_INTERVAL,
             check=psycopg_pool.AsyncConnectionPool.check_connection,
         )
@@ -129,7 +129,7 @@ class JobWorker:
         await self._database.write(lambda db: self._jobs.replace(db, id, attempt))
 
     async def close(self) -> None:
-        """Let what was left be handed over; it takes a few seconds at most."""
+        """Stops, and hands the remaining responses over, within a few seconds."""
         await self.stop()
         if self._working is not None:
             await asyncio.wait({self._working}, timeout=2 * _HAND_OVER_TIMEOUT)
@@ -170,7 +170,7 @@ class JobWorker:
     async def _run_job(
         self, handler: JobHandler, context: JobContext, tenant: str, id: str, attempt: int
     ) -> None:
-        """Work on a response; an aborted job is one that somebody has cancelled."""
+        """Runs a response; procrastinate aborts the job when a client has cancelled the response."""
         working = asyncio.create_task(self._work_until_ended(handler, tenant, id, attempt))
         while not working.done():
             try:
@@ -189,7 +189,7 @@ class JobWorker:
                 self._manager.keep_unfinished(context.job)
 
     async def _work_until_ended(self, handler: JobHandler, tenant: str, id: str, attempt: int) -> None:
-        """A `StoreError` comes only while this process stops."""
+        """Runs a response until it has ended; raises `StoreError` only while this process stops."""
         while True:
             try:
                 await handler.work(tenant, id, attempt)

@@ -1,8 +1,8 @@
 """The jobs that stand for running background responses, in the tables of procrastinate.
 
 A response and its job are written in one transaction. A job is for one attempt, and the job for the next
-attempt is made in the transaction that ends it: procrastinate's own retry would let a process that was only
-slow end the job of the one that went on.
+attempt is made in the transaction that ends it: with procrastinate's own retry, a process that was only slow
+could end the job of the process that continues.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from antiphon.store.postgres.connection import Connection, execute, one, rows
 QUEUE = "antiphon"
 TASK = "antiphon:work"
 OWNER = "queue"
-"""The owner of all responses that have a job: whoever works on one is known by its attempt."""
+"""The owner of all responses that have a job; the attempt says which process works on one."""
 WORKER_LOCKS = 0x416E7469
 """The class of the session locks by which a worker shows that its process lives; the key is its id."""
 
@@ -59,17 +59,17 @@ _WORKERS = """
 
 
 class Jobs:
-    """What is done with jobs inside a transaction of somebody else."""
+    """Adds, aborts and replaces jobs inside a transaction of the caller."""
 
     def __init__(self) -> None:
         self.app = App(connector=PsycopgConnector())
 
     async def add(self, connection: Connection, tenant: str, response: str, lock: str | None) -> None:
-        """The job of a new response. Jobs with the same `lock` are worked on one after another."""
+        """Adds the job of a new response. Workers take jobs with the same `lock` one after another."""
         await self._defer(connection, {"tenant": tenant, "response": response, "attempt": 0}, lock, 0)
 
     async def abort(self, connection: Connection, tenant: str, response: str) -> None:
-        """Ask the worker of a response to stop. A job that has not begun is left alone."""
+        """Asks the worker of a response to stop; does nothing about a job that has not begun."""
         for id, _, _, work in await rows(connection, _OF_RESPONSE, (response,)):
             if work["tenant"] != tenant:
                 continue
@@ -79,16 +79,18 @@ class Jobs:
     async def find_silent_workers(
         self, connection: Connection, own_worker: int | None, stalled_after: float
     ) -> tuple[set[int | None], set[int | None]]:
-        """Workers with jobs whose heartbeat is too old, and those whose process seems to be gone."""
+        """Returns the workers with an old heartbeat, and those whose process seems to be gone, that have
+        jobs.
+        """
         found = await rows(connection, _WORKERS, (stalled_after, QUEUE, WORKER_LOCKS, own_worker))
         return {id for id, is_stalled, _ in found if is_stalled}, {id for id, _, is_gone in found if is_gone}
 
     async def replace(self, connection: Connection, response: str, attempt: int) -> int:
-        """Have the attempt after this one begin, unless it has. How many jobs were replaced?"""
+        """Begins the attempt after this one, unless it has begun; returns the number of replaced jobs."""
         return await self._replace(connection, _OF_ATTEMPT, (response, attempt))
 
     async def replace_all(self, connection: Connection, workers: Iterable[int | None]) -> int:
-        """Have the next attempt of all that these workers, or forgotten ones, worked on begin."""
+        """Begins the next attempt of all jobs of these workers, and of unknown workers."""
         return await self._replace(connection, _OF_WORKERS, (QUEUE, list(workers)))
 
     async def _replace(self, connection: Connection, query: str, given: Sequence[object]) -> int:
@@ -97,7 +99,7 @@ class Jobs:
             await execute(connection, "SELECT procrastinate_finish_job_v1(%s, 'failed', true)", (id,))
             row = await one(connection, _NEXT_ATTEMPT, (work["response"], work["attempt"]))
             if row is not None:  # else the response has ended
-                # Before those that wait for the same lock, for it was there before them.
+                # Before the jobs that wait for the same lock, because they came after it.
                 await self._defer(connection, work | {"attempt": row[0]}, lock, priority + 1)
         return len(found)
 
@@ -113,7 +115,7 @@ class Jobs:
 
 @contextmanager
 def _raise_psycopg_errors() -> Iterator[None]:
-    """Raises what psycopg raised, as any other statement of the transaction does, and not what it became."""
+    """Raises the error of psycopg behind procrastinate's, as any other statement of the transaction does."""
     try:
         yield
     except ConnectorException as error:

@@ -46,14 +46,14 @@ CopyReport = Callable[[str, int], None]
 
 @dataclass(frozen=True, slots=True)
 class CopiedTable:
-    """A table that both stores have. `key` are the columns that order it; the first ones that are copied."""
+    """A table that both stores have. `key` are the columns that order it, which are copied first."""
 
     name: str
     key: Sequence[str]
     columns: Sequence[str]
     booleans: frozenset[str] = frozenset()
     identity: str | None = None
-    """The column whose numbers go on after those that were copied."""
+    """The column whose numbers continue after the copied ones."""
 
     @property
     def all_columns(self) -> list[str]:
@@ -105,7 +105,7 @@ TABLES = (
     ),
     _table("chunks", "key", "indexed text vector", identity="key"),
 )
-# What is worked out anew instead of being copied.
+# Columns that are computed anew instead of being copied.
 DERIVED: Mapping[str, tuple[str, str]] = {
     "chat_texts": ("tenant, words", "(SELECT tenant FROM chats WHERE key = %s), %s::tsvector"),
     "chunks": ("words, length", "to_tsvector('antiphon_words', %s), %s"),
@@ -113,7 +113,7 @@ DERIVED: Mapping[str, tuple[str, str]] = {
 
 
 async def pending_migrations(url: str) -> list[str]:
-    """The names of the migrations that a database has not had."""
+    """Returns the names of the migrations that a database has not had."""
     async with _open_database(url) as database:
         version, needs = await database.read(read_version)
     check_version(version, needs, len(MIGRATIONS))
@@ -121,13 +121,13 @@ async def pending_migrations(url: str) -> list[str]:
 
 
 async def migrate_store(url: str) -> list[str]:
-    """Brings a database forward; the names of what was done."""
+    """Migrates a database, and returns the names of the migrations."""
     async with _open_database(url) as database:
         return await database.write(migrate)
 
 
 async def copy_into(folder: Path, url: str, report: CopyReport) -> None:
-    """Copies a SQLite store into a database, which is made ready for it."""
+    """Migrates a database, and copies a SQLite store into it."""
     async with _open_database(url) as database:
         await database.write(migrate)
         await copy_store(folder, database, report)
@@ -144,13 +144,13 @@ async def _open_database(url: str) -> AsyncIterator[Database]:
 
 
 async def copy_store(folder: Path, database: Database, report: CopyReport) -> None:
-    """Copies the SQLite store in a folder; `report` is told of each table with its number of rows."""
+    """Copies the SQLite store in a folder; calls `report` with each table and its number of rows."""
     if is_in_use(folder / FILE):
         raise StoreError(
             f"The SQLite store in {folder} is open in another process. Stop the gateways on it, and copy "
             "then."
         )
-    # What is still in journals of processes that died goes into the database when it is opened.
+    # Opening the store puts the rows in journals of processes that died into its database.
     await (await SqliteStore.open(folder)).close()
     with closing(sqlite3.connect(f"file:{folder / FILE}?mode=ro", uri=True)) as source:
         _check_idle(source)
@@ -164,7 +164,7 @@ async def copy_store(folder: Path, database: Database, report: CopyReport) -> No
 
 
 def _source_path(source: sqlite3.Connection) -> bytes:
-    """The file of a database, by which a copy is known."""
+    """Returns the path of the source database, which identifies a copy."""
     ((_, _, path),) = source.execute("PRAGMA database_list").fetchall()
     return os.path.realpath(str(path)).encode()
 
@@ -217,13 +217,13 @@ async def _copy_table(source: sqlite3.Connection, database: Database, table: Cop
 
 
 def _advance_identity(table: CopiedTable) -> str:
-    """New rows get numbers above all that were copied."""
+    """Returns the statement that moves the numbers of new rows above the copied ones."""
     sequence = f"pg_get_serial_sequence('{table.name}', '{table.identity}')"
     return f"SELECT setval({sequence}, greatest(max({table.identity}), 1)) FROM {table.name}"
 
 
 def _batch(source: sqlite3.Connection, table: CopiedTable, last: Sequence[Any] | None) -> Iterator[Row]:
-    """Some rows as PostgreSQL has them, after the one with this key."""
+    """Yields some rows after the one with this key, converted to the values of PostgreSQL."""
     columns, order = ", ".join(table.all_columns), ", ".join(table.key)
     where, values = "", ()
     if last is not None:
@@ -254,7 +254,7 @@ def _convert_value(name: str, value: Any, table: CopiedTable) -> Any:
 
 
 def _chunk_text(source: sqlite3.Connection, key: int, indexed: int) -> str:
-    """The text of a chunk, which stands in the index of its tenant."""
+    """Reads the text of a chunk from the index of its tenant."""
     (index,) = source.execute(
         "SELECT chunk_searches.key FROM indexed_files JOIN vector_stores ON vector_stores.key = store "
         "JOIN chunk_searches ON chunk_searches.tenant = vector_stores.tenant WHERE indexed_files.key = ?",
@@ -286,7 +286,7 @@ async def _insert(db: Connection, table: CopiedTable, batch: Sequence[Row]) -> N
 
 
 async def _verify(source: sqlite3.Connection, database: Database, table: CopiedTable) -> int:
-    """How many rows there are on both sides; raises if they are not the same."""
+    """Compares both sides, and returns the number of rows; raises `StoreError` if they differ."""
     ours, theirs = Checksum(), Checksum()
     last: Sequence[Any] | None = None
     while batch := list(_batch(source, table, last)):
@@ -315,7 +315,7 @@ async def _read_copied(db: Connection, table: CopiedTable, last: Sequence[Any] |
 
 
 class Checksum:
-    """Of rows in any order, because the two databases order text in different ways."""
+    """A checksum of rows in any order, because the two databases order text in different ways."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -26,30 +26,30 @@ _LONGEST = 7900
 """PostgreSQL refuses a payload of 8,000 bytes."""
 _MANY = "*"
 JOB_CHANNEL = f"procrastinate_queue_v1#{QUEUE}"
-"""Where procrastinate says that there is a job, or that one is to be aborted."""
+"""The channel on which procrastinate announces a job, or the abortion of one."""
 
 JobCallback = Callable[[dict[str, object]], None]
 
 _RECONNECT_TIME = 1.0
-"""Seconds in which a lost connection is made again, if PostgreSQL is there."""
+"""Seconds in which a lost connection is made again, if PostgreSQL runs."""
 _POLL_WHILE_CONNECTED = 5.0
 POLL_WHILE_DISCONNECTED = 0.25
-"""How many seconds a follower waits before it looks by itself, with and without the connection."""
+"""Seconds after which a follower reads without a notification, with and without the connection."""
 
 
 def encode_payload(ids: Iterable[str]) -> str:
-    """The ids of what has changed, or only that many have."""
+    """Encodes the ids of changed responses, or only that there are many."""
     text = " ".join(sorted(ids))
     return text if len(text.encode()) <= _LONGEST else _MANY
 
 
 def decode_payload(payload: str) -> list[str] | None:
-    """What a payload names; None stands for everything."""
+    """Decodes the ids in a payload; None stands for all responses."""
     return None if payload == _MANY else payload.split()
 
 
 class Announcer:
-    """Collects ids and sends them on with `notify(payload)`, the first at once, more after a pause."""
+    """Collects ids and sends them with `notify(payload)`, the first at once, further ones after a pause."""
 
     def __init__(self, notify: Callable[[str], Awaitable[None]]) -> None:
         self._notify = notify
@@ -62,7 +62,7 @@ class Announcer:
             self._sending = asyncio.create_task(self._send())
 
     async def close(self) -> None:
-        """Send what is left."""
+        """Sends the remaining ids."""
         if self._sending is not None:
             await self._sending
 
@@ -72,13 +72,13 @@ class Announcer:
             try:
                 await self._notify(encode_payload(ids))
             except StoreError as error:
-                # Whoever listens has lost its connection too, and reads everything once it is back.
+                # Listeners have lost their connections, too, and read everything once they are back.
                 log.info("%d changes could not be announced: %s", len(ids), error)
             await asyncio.sleep(ANNOUNCE_INTERVAL)
 
 
 class Listener:
-    """Wakes those who follow a response, and passes on the notifications of the job queue."""
+    """Wakes the followers of changed responses, and passes the notifications of the job queue on."""
 
     def __init__(self, conninfo: str, changes: Changes) -> None:
         self._changes = changes
@@ -87,11 +87,11 @@ class Listener:
 
     @property
     def since(self) -> float | None:
-        """The time of the event loop since when nothing was missed; None while there is no connection."""
+        """The time of the event loop since which no notification was missed; None without a connection."""
         return self._session.since
 
     def is_away(self, answered: float) -> bool:
-        """Is there no connection, not only for a moment, and has PostgreSQL not `answered` since then?"""
+        """Has the connection been lost for more than a moment, and PostgreSQL not `answered` since?"""
         lost, now = self._session.lost_at, asyncio.get_running_loop().time()
         return self._session.since is None and now - lost > _RECONNECT_TIME and answered <= lost
 
@@ -117,6 +117,6 @@ class Listener:
             self._changes.notify(id)
 
     def _on_connection_change(self, is_connected: bool) -> None:
-        """What happened without the connection was missed, so everyone has to look."""
+        """Wakes all followers, because notifications are missed without a connection."""
         self._changes.interval = _POLL_WHILE_CONNECTED if is_connected else POLL_WHILE_DISCONNECTED
         self._changes.notify_all()

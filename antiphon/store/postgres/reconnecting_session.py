@@ -1,4 +1,4 @@
-"""A connection of its own that is there again after it was lost: for LISTEN, and for locks of a session."""
+"""A connection of its own that reconnects after it was lost, for LISTEN and for locks of a session."""
 
 import asyncio
 import logging
@@ -13,13 +13,13 @@ log = logging.getLogger(__name__)
 
 _RETRY = 0.2
 _CHECK = 5.0
-"""Seconds of silence after which the server is asked whether it is still there."""
+"""Seconds of silence after which a query checks whether the server still answers."""
 
 
 class ReconnectingSession:
-    """Connects, has `prepare` set the connection up, and hands on what it hears; again after each loss.
+    """Connects, calls `prepare`, and passes notifications to `on_notification`; again after each loss.
 
-    `changed` is called with True once it is connected and with False once it is lost.
+    It calls `on_change` with True once it is connected, and with False once the connection is lost.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class ReconnectingSession:
         on_change: Callable[[bool], None] | None = None,
     ) -> None:
         self.since: float | None = None
-        """The time of the event loop since when it is connected, without a break; None while it is not."""
+        """The time of the event loop since which it is connected; None while it is not."""
         self.lost_at = 0.0
         """The time of the event loop at which it was last connected."""
         self._conninfo = conninfo
@@ -44,7 +44,7 @@ class ReconnectingSession:
         """Why it is not connected."""
 
     async def open(self, connection_timeout: float | None = None) -> None:
-        """Returns once it is connected; a `StoreUnavailable` says why it is not after so many seconds."""
+        """Returns once it is connected; raises `StoreUnavailable` with the reason after so many seconds."""
         self._task = asyncio.create_task(self._run())
         try:
             async with asyncio.timeout(connection_timeout):
@@ -69,7 +69,7 @@ class ReconnectingSession:
                     log.warning("there is no connection to PostgreSQL, connecting again: %s", self._reason)
                 self._is_failing = True
             except Exception:
-                # Nothing would be heard any more without this task.
+                # Without this task no notification would arrive any more.
                 log.exception("a connection to PostgreSQL failed, connecting again")
             finally:
                 self._set_connected(None)

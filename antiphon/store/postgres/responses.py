@@ -15,8 +15,8 @@ from antiphon.store.postgres.connection import Connection, Row, ask, execute, on
 from antiphon.store.records import chats, conversations, settlements
 from antiphon.store.records.short_lived import keep_key
 
-# New rows, in one statement. A row that follows another goes in only while that one is still in its place,
-# and holds it there until it is in itself: else the other could be removed, with what this one needs.
+# Inserts rows with one statement. A row that follows another is inserted only while that one is in its place,
+# and locks it there meanwhile: otherwise the other row could be removed with the context that this one needs.
 SAVE = """
     WITH new AS MATERIALIZED (
         SELECT nextval('responses_key_seq') AS key, given.*
@@ -51,7 +51,7 @@ SAVE = """
     )
     SELECT new.n, made.chain, made.position FROM made JOIN new ON new.key = made.key
 """
-# The row that begins a branch: everything said before, in one piece.
+# The row that begins a branch: the whole context before it, as one fragment.
 BEGINNING = """
     INSERT INTO responses (tenant, chain, position, status, model, created_at, background, input)
     VALUES (%s, %s, 0, %s, '', %s, false, %b)
@@ -86,9 +86,9 @@ ITEMS = """
 
 
 class PostgresPlan(Struct, frozen=True, gc=False):
-    """A response ready to be written: everything that can be worked out before the transaction.
+    """A response ready to be written, with everything that is computed before the transaction.
 
-    Without a chain it begins one. `follows` is the id of the response whose place must still be there.
+    Without a chain it begins one. `follows` is the id of the response that must still be in its place.
     """
 
     response: base.NewResponse
@@ -134,7 +134,7 @@ def _row(plan: PostgresPlan) -> Row:
 
 
 async def begin_insert(db: Connection, plans: Sequence[PostgresPlan]) -> AsyncCursor[Row] | None:
-    """Begins to write responses and the names of their items. Those that get no place there are left out."""
+    """Begins to insert responses and the ids of their items; skips responses that do not get their place."""
     if not plans:
         return None
     columns = [list(column) for column in zip(*map(_row, plans), strict=True)]
@@ -143,14 +143,14 @@ async def begin_insert(db: Connection, plans: Sequence[PostgresPlan]) -> AsyncCu
 
 
 async def read_places(cursor: AsyncCursor[Row] | None) -> dict[int, base.ItemPosition]:
-    """Where the responses of a statement stand, by their numbers."""
+    """Returns the places of the inserted responses, by their numbers in the statement."""
     if cursor is None:
         return {}
     return {int(n) - 1: base.ItemPosition(chain, position) for n, chain, position in await cursor.fetchall()}
 
 
 async def insert_branch(db: Connection, plan: PostgresPlan) -> base.ItemPosition:
-    """Writes a response that begins a chain of its own, with a copy of its context."""
+    """Inserts a response that begins a chain of its own, with a copy of its context."""
     new, previous = plan.response, plan.response.previous
     alone = PostgresPlan(new, None, 0 if previous is None else 1, None)
     found = await read_places(await begin_insert(db, [alone]))
@@ -163,8 +163,8 @@ async def insert_branch(db: Connection, plan: PostgresPlan) -> base.ItemPosition
 
 
 async def insert(db: Connection, plan: PostgresPlan) -> base.ItemPosition:
-    """Writes a response by itself, into its conversation and its chat if it joins them."""
-    # One that begins a chain without being at its beginning has a context to copy.
+    """Inserts one response, and adds it to its conversation and its chat, if it has them."""
+    # A response without a chain that follows another has a context to copy.
     is_branch = plan.chain is None and plan.response.previous is not None
     found = {} if is_branch else await read_places(await begin_insert(db, [plan]))
     place = found[0] if found else await insert_branch(db, plan)
@@ -200,7 +200,9 @@ async def get(db: Connection, tenant: str, id: str) -> base.StoredResponse | Non
 
 
 async def context(db: Connection, tenant: str, id: str) -> base.Context | None:
-    """The context of a response. It has no place when it may still change: its continuation copies it."""
+    """Reads the context of a response. A context that may still change has no place: a continuation copies
+    it.
+    """
     row = await one(db, CONTEXT, (id, tenant))
     if row is None:
         return None
@@ -214,7 +216,7 @@ async def context(db: Connection, tenant: str, id: str) -> base.Context | None:
 
 
 async def is_unchanged(db: Connection, tenant: str, known: base.Context) -> bool:
-    """Is a response that was read before still there? What has ended does not change any more."""
+    """Is this response still stored as it was read? A response that has ended does not change any more."""
     row = await one(db, PLACE, (known.response, tenant))
     place = known.place
     return row is not None and place is not None and row == (known.status, place.chain, place.position, None)

@@ -33,7 +33,7 @@ TABLE_NAMES = (
     "approvals, idempotency_keys, shared_state, changed_settings, settlements, "
     "files, vector_stores, indexed_files, chunks"
 )
-"""What the size of the store is counted of."""
+"""The tables whose sizes make the size of the store."""
 SIZE = f"""
     SELECT sum(pg_total_relation_size(name::regclass))::int8
     FROM unnest(string_to_array('{TABLE_NAMES}', ', ')) AS name
@@ -49,7 +49,7 @@ OTHER_SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """Statements that are carried out together. `needs` is the oldest schema that a program may know."""
+    """Statements that run together. A program must know the schema `needs`, at least, to run beside it."""
 
     name: str
     statements: Sequence[str]
@@ -146,9 +146,9 @@ TABLE = """
 
 
 async def read_version(db: Connection) -> tuple[int, int]:
-    """The version of a database, 0 for an empty one, and the oldest that a program must know.
+    """Returns the version of a database, 0 for an empty one, and the oldest one that a program must know.
 
-    A `StoreError` if it was made with another first schema.
+    Raises `StoreError` if the database was made with another first schema.
     """
     if await one(db, "SELECT 1 WHERE to_regclass('antiphon_schema') IS NOT NULL") is None:
         return 0, 0
@@ -168,9 +168,9 @@ def check_version(version: int, needs: int, known: int) -> None:
 
 
 async def migrate(db: Connection, migrations: Sequence[SchemaChange] = MIGRATIONS) -> list[str]:
-    """Brings a database forward, in a transaction that the caller makes. The names of what was done.
+    """Migrates a database in a transaction of the caller, and returns the names of the migrations.
 
-    Whoever comes at the same time waits, and finds it done.
+    Another process that migrates at the same time waits, and then has nothing to do.
     """
     version, needs = await read_version(db)
     check_version(version, needs, len(migrations))
@@ -195,5 +195,5 @@ async def migrate(db: Connection, migrations: Sequence[SchemaChange] = MIGRATION
 
 
 def list_missing(version: int, migrations: Sequence[SchemaChange] = MIGRATIONS) -> list[str]:
-    """The names of the migrations that a database of this version has not had."""
+    """Returns the names of the migrations that a database of this version has not had."""
     return [change.name for change in migrations[version:]]

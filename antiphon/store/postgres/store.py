@@ -1,4 +1,4 @@
-"""The store on PostgreSQL: reads over a pool, new responses and events in groups, everything else by itself.
+"""The store on PostgreSQL: it writes new responses and events in groups, and everything else by itself.
 
 Contexts are cached. A response that has ended does not change any more, so a cached context is valid as long
 as its response is stored: looking that up reads one row, however long the chain.
@@ -94,7 +94,7 @@ class PostgresStore(Store):
         return store
 
     async def close(self) -> None:
-        """Finishes what is under way; closing twice does nothing more."""
+        """Finishes the calls under way; a second call does nothing more."""
         await self._writer.close()
         await self._announcer.close()
         await self._listener.close()
@@ -205,7 +205,7 @@ class PostgresStore(Store):
 
     async def request_cancel(self, tenant: str, id: str) -> base.StoredResponse | None:
         async def request(db: Connection) -> base.StoredResponse | None:
-            # The job first: whoever replaces it locks the job and then the response, too.
+            # The job first, because replacing a job locks the job before the response, too.
             await self._jobs.abort(db, tenant, id)
             return await background.request_cancel(db, tenant, id)
 
@@ -236,7 +236,7 @@ class PostgresStore(Store):
         return await self._carry_out(partial(retention.delete_chat, tenant, id), "remove")
 
     async def prune(self, now: float, *, force: bool = False) -> int:
-        """What has expired by the clock of the database alone, whatever that of this machine says."""
+        """Removes what has expired by the clock of the database, whatever the time of this machine is."""
         now = min(now, await self.database.read(self.clock.read))
         stored = await self._carry_out(retention.count_stored, "read")
         return await prune_portion(self._prune, now, stored)
@@ -251,7 +251,7 @@ class PostgresStore(Store):
             ((*counts,),) = await rows(db, postgres_text(retention.COUNTS))
             return base.Size(bytes, *counts)
 
-        # A write only so that the limit of a statement can be lifted for a transaction.
+        # As a write, because only a transaction can lift the limit of its statements.
         return await self.database.write(measure, limit=3600.0)
 
 

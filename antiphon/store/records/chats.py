@@ -50,9 +50,9 @@ _body = msgspec.json.Decoder(_Body).decode
 
 
 def create(chat: base.StoredChat) -> Steps[base.StoredChat]:
-    """Makes a chat; a `current` that is in no chat yet joins it with all that it continues.
+    """Makes a chat; a `current` response that is in no chat yet joins it with all that it continues.
 
-    One that does not exist, or is in another chat, is a `StoreConflict`; so it is for `edit_chat`.
+    Raises `StoreConflict`, as `edit_chat` does, if that response does not exist or is in another chat.
     """
     expires = None if chat.pinned else chat.expires_at
     row = (chat.id, chat.tenant, chat.current, chat.pinned, chat.created_at, chat.updated_at, expires)
@@ -77,7 +77,7 @@ def get(tenant: str, id: str) -> Steps[base.StoredChat | None]:
 def page_chats(
     tenant: str, *, after: str | None = None, limit: int = 20, search: str = ""
 ) -> Steps[base.ChatPage]:
-    """Chats, the one that changed last first; with `search`, those with all of its words in them."""
+    """Returns chats, the last changed first; with `search`, only chats with all of its words."""
     where, words = (yield from get_backend()).text_condition(tenant, search)
     values: list[Any] = [tenant, *words]
     if after is not None:
@@ -105,14 +105,14 @@ def edit(tenant: str, id: str, edit: base.ChatEdit) -> Steps[base.StoredChat | N
 
 
 def _set_title(key: int, tenant: str, title: str) -> Steps[None]:
-    """A title is one line; without any words in it, it is none."""
+    """Sets the title as one line; a title without words removes it."""
     title = " ".join(title.split())
     yield from execute("UPDATE chats SET title = ? WHERE key = ?", title or None, key)
     yield from (yield from get_backend()).store_text(-key, key, tenant, title)
 
 
 def add_response(tenant: str, response: str, previous: str | None, joining: base.Joining) -> Steps[None]:
-    """Puts a stored response into its chat, where it is the current one; nothing if the chat was deleted."""
+    """Puts a stored response into its chat as the current one; does nothing if the chat was deleted."""
     key = yield from key_of("chats", tenant, joining.chat, lock=True)
     if key is None:
         return
@@ -123,7 +123,7 @@ def add_response(tenant: str, response: str, previous: str | None, joining: base
 
 
 def _set_current(key: int, tenant: str, response: str) -> Steps[None]:
-    """Makes sure that a response, which is to be the current one, is in this chat."""
+    """Makes sure that the response that becomes the current one is in this chat."""
     yield from _add_ancestors(key, tenant, response)
     inside = "SELECT 1 FROM responses WHERE id = ? AND chat = ? AND tenant = ?"
     if (yield from one(inside, response, key, tenant)) is None:
@@ -131,7 +131,7 @@ def _set_current(key: int, tenant: str, response: str) -> Steps[None]:
 
 
 def _add_ancestors(key: int, tenant: str, last: str) -> Steps[None]:
-    """Takes a response that is in no chat into this one, with all that it continues."""
+    """Adds a response that is in no chat to this one, with all that it continues."""
     found: list[tuple[str, str | None]] = []
     response: str | None = last
     while response is not None:
@@ -148,13 +148,13 @@ def _add_ancestors(key: int, tenant: str, last: str) -> Steps[None]:
 
 
 def _add(key: int, tenant: str, response: str, previous: str | None) -> Steps[None]:
-    """A response hangs under the one before it only if that is in the same chat."""
+    """Adds a response to a chat, under the one before it if that is in the same chat."""
     yield from execute(ADD, key, previous, key, response, tenant)
     yield from _index(key, tenant, response)
 
 
 def _index(key: int, tenant: str, response: str) -> Steps[None]:
-    """Keeps what is said in a response for the search, and names a chat without a title after it."""
+    """Stores the text of a response for the search, and makes a title from it for a chat without one."""
     row = yield from one(
         "SELECT key, input, output FROM responses WHERE id = ? AND tenant = ?", response, tenant
     )
@@ -168,13 +168,13 @@ def _index(key: int, tenant: str, response: str) -> Steps[None]:
 
 
 def end_response(key: int, tenant: str, response: str, at: float) -> Steps[None]:
-    """Takes note that a response of this chat, which ran, has its output now."""
+    """Updates the chat of a response that has ended, and so has its output."""
     yield from _index(key, tenant, response)
     yield from execute("UPDATE chats SET updated_at = greatest(updated_at, ?) WHERE key = ?", at, key)
 
 
 def remove_from_chat(tenant: str, response: str) -> Steps[None]:
-    """Hangs what continues a response that is going away under the one before it."""
+    """Removes a response from its chat: its continuations follow the response before it then."""
     row = yield from one("SELECT chat, previous FROM responses WHERE id = ? AND tenant = ?", response, tenant)
     if row is None or row[0] is None:
         return
@@ -186,7 +186,7 @@ def remove_from_chat(tenant: str, response: str) -> Steps[None]:
 
 
 def chat_of(tenant: str, response: str) -> Steps[str | None]:
-    """The chat that a response is in."""
+    """Returns the id of the chat that has a response."""
     row = yield from one(
         "SELECT chats.id FROM responses JOIN chats ON chats.key = responses.chat "
         "WHERE responses.id = ? AND responses.tenant = ?",
@@ -197,7 +197,7 @@ def chat_of(tenant: str, response: str) -> Steps[str | None]:
 
 
 def nodes(tenant: str, id: str, *, after: str | None = None, limit: int = 20) -> Steps[base.ChatNodes | None]:
-    """The responses of a chat, each after the one that it continues."""
+    """Returns the responses of a chat, each after the one that it continues."""
     chat, start = (yield from key_of("chats", tenant, id)), -1
     if chat is None:
         return None
@@ -211,7 +211,7 @@ def nodes(tenant: str, id: str, *, after: str | None = None, limit: int = 20) ->
 
 
 def path(tenant: str, id: str, last: str) -> Steps[list[base.ChatTurn] | None]:
-    """The responses from the beginning of a chat to this one; None when it is not in the chat."""
+    """Returns the responses from the beginning of a chat to this one; None if it is not in the chat."""
     chat = yield from key_of("chats", tenant, id)
     found: list[base.ChatTurn] = []
     response: str | None = last

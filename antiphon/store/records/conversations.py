@@ -1,4 +1,4 @@
-"""Conversations: lists of items that callers add to, page through and take from."""
+"""Conversations: lists of items to which callers add, through which they page, and from which they delete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ITEM = """
     SELECT n, data FROM conversation_items
     WHERE id = ? AND conversation = (SELECT key FROM conversations WHERE id = ? AND tenant = ?)
 """
-# One row, whatever the number of items: what came after the n that is already known.
+# One row, whatever the number of items: the items after the n that is already known.
 TAIL = """
     SELECT key, removed, (SELECT max(n) FROM conversation_items WHERE conversation = key),
         (SELECT string_agg(data, ','::bytea) FROM (
@@ -30,11 +30,13 @@ FIND = """
 """
 FAR = 2**62
 ROWS = 200
-"""How many items are added with one statement."""
+"""The number of items that one statement adds."""
 
 
 class Tail(NamedTuple):
-    """The conversation's key, how many items were taken out, its last number, and a fragment of its items."""
+    """The key of a conversation, the number of deleted items, its last number, and a fragment of its
+    items.
+    """
 
     key: int
     removed: int
@@ -98,7 +100,7 @@ def _touch(key: int, expires_at: int | None) -> Steps[None]:
 
 
 def add(tenant: str, append: Append) -> Steps[bool]:
-    """Adds items at the end; False when there is no such conversation. An id can be in it only once."""
+    """Adds items at the end; False if there is no such conversation. It can have an id only once."""
     key = yield from key_of("conversations", tenant, append.conversation, lock=True)
     if key is None:
         return False
@@ -124,13 +126,13 @@ def add_response(tenant: str, response: str, append: Append) -> Steps[None]:
 
 
 def read_beginning(key: int, before: int = FAR) -> Steps[bytes | None]:
-    """The items before a number as one fragment."""
+    """Reads the items before a number as one fragment."""
     ((items,),) = yield from rows(BEGINNING, key, before)
     return items if items is None else bytes(items)
 
 
 def read_tail(tenant: str, id: str, after: int = -1) -> Steps[Tail | None]:
-    """What a conversation has after a number."""
+    """Reads the items of a conversation after a number."""
     row = yield from one(TAIL, after, id, tenant)
     if row is None:
         return None
@@ -161,7 +163,7 @@ def item(tenant: str, id: str, item: str) -> Steps[bytes | None]:
 
 
 def find_item(tenant: str, item: str) -> Steps[bytes | None]:
-    """An item of any conversation, of the newest one that has it."""
+    """Returns the item with this id from the newest conversation that has it."""
     row = yield from one(FIND, item, tenant)
     return None if row is None else bytes(row[0])
 

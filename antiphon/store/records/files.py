@@ -83,7 +83,7 @@ def page_files(
 
 
 def _beyond(table: str, tenant: str, after: str | None, newest: bool) -> Steps[str]:
-    """Which rows of a table come after the one with this id, and in which order, as SQL."""
+    """Returns the order of a table, and the condition for rows after the one with this id, as SQL."""
     order = f"ORDER BY key {'DESC' if newest else 'ASC'}"
     if after is None:
         return order
@@ -104,7 +104,7 @@ def delete_file(tenant: str, id: str) -> Steps[bool]:
 
 
 def used_contents(digests: Sequence[str]) -> Steps[set[str]]:
-    """Those of the digests that some file of any tenant has."""
+    """Returns the digests that a file of any tenant has."""
     found = yield from rows("SELECT DISTINCT digest FROM files WHERE digest = ANY(?)", list(digests))
     return {digest for (digest,) in found}
 
@@ -130,7 +130,7 @@ def page_vector_stores(
 
 
 def edit_vector_store(store: VectorStore) -> Steps[bool]:
-    """Name, metadata, last use and expiry become these."""
+    """Sets the name, the metadata, the last use and the expiry."""
     edited = yield from execute(
         "UPDATE vector_stores SET name = ?, metadata = ?, last_active_at = ?, days = ?, expires_at = ? "
         "WHERE tenant = ? AND id = ?",
@@ -146,7 +146,7 @@ def edit_vector_store(store: VectorStore) -> Steps[bool]:
 
 
 def touch_vector_store(tenant: str, id: str, at: int) -> Steps[bool]:
-    """It is used at this time, from which it lives on."""
+    """Records a use at this time, which moves the expiry."""
     touched = (
         "UPDATE vector_stores SET last_active_at = ?, expires_at = ?::int8 + days * 86400 "
         "WHERE tenant = ? AND id = ?"
@@ -167,7 +167,7 @@ def delete_vector_store(tenant: str, id: str) -> Steps[bool]:
 
 
 def index_file(tenant: str, store: str, indexed: IndexedFile, chunks: Sequence[FileChunk]) -> Steps[bool]:
-    """Puts a file with its chunks into a vector store, in place of what it had there of it.
+    """Puts a file with its chunks into a vector store, in place of its earlier chunks there.
 
     False if the tenant has no such store or no such file.
     """
@@ -224,7 +224,7 @@ def remove_indexed_file(tenant: str, store: str, file: str) -> Steps[bool]:
 
 
 def _forget(tenant: str, condition: str, *values: int) -> Steps[bool]:
-    """Removes files from vector stores, with their chunks. Were there any?"""
+    """Removes files with their chunks from vector stores, and returns whether there were any."""
     found = yield from rows(f"SELECT key FROM indexed_files WHERE {condition} FOR UPDATE", *values)
     keys = [key for (key,) in found]
     if keys:
@@ -237,7 +237,7 @@ def _forget(tenant: str, condition: str, *values: int) -> Steps[bool]:
 
 
 def file_attributes(tenant: str, store: str) -> Steps[dict[str, tuple[str, bytes]]]:
-    """Of each file in a vector store that was read: its name and its attributes."""
+    """Returns the name and the attributes of each indexed file of a vector store."""
     found = yield from rows(f"{INDEXED_FILES} AND indexed.error_code IS NULL", tenant, store)
     return {row[0]: (row[1], row[2]) for row in found}
 
@@ -245,18 +245,18 @@ def file_attributes(tenant: str, store: str) -> Steps[dict[str, tuple[str, bytes
 def match_chunks(
     tenant: str, store: str, words: Sequence[str], files: Sequence[str], limit: int
 ) -> Steps[list[FoundChunk]]:
-    """Chunks of these files with any of the words, the most relevant first (BM25)."""
+    """Finds chunks of these files with any of the words, the most relevant first (BM25)."""
     return (yield from (yield from get_backend()).match_chunks(tenant, store, words, files, limit))
 
 
 def chunk_vectors(tenant: str, store: str, model: str, files: Sequence[str]) -> Steps[Vectors]:
-    """The vectors of these files that this model has made."""
+    """Returns the vectors of these files that this model has made."""
     found = yield from rows(VECTORS, tenant, store, model, list(files))
     return Vectors(tuple(key for key, _ in found), b"".join(vector for _, vector in found))
 
 
 def chunks(tenant: str, store: str, keys: Sequence[int]) -> Steps[list[FoundChunk]]:
-    """The chunks with these keys, in this order; those that are gone are left out."""
+    """Returns the chunks with these keys, in this order; skips chunks that are gone."""
     found = yield from (yield from get_backend()).read_chunks(tenant, store, keys)
     by_key = {chunk.key: chunk for chunk in found}
     return [by_key[key] for key in keys if key in by_key]

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 HOUR = 3600.0
 PORTION = 200
-"""So many things that expired long ago are removed at a time, or a hundredth of all that is stored."""
+"""The number of long expired objects that are removed at a time, or a hundredth of all, if that is more."""
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 BATCH = 200
@@ -28,9 +28,9 @@ DELETED_WHOLE: dict[str, Callable[[str, str], Steps[bool]]] = {
     "vector_stores": files.delete_vector_store,
     "files": files.delete_file,
 }
-"""Tables whose rows have others that go with them."""
+"""Tables whose rows are deleted together with rows of others."""
 DELETED_ALONE = {"approvals": "tenant, id", "sessions": "digest", "idempotency_keys": "tenant, key"}
-"""Tables of which only the row itself goes, and the columns that identify it."""
+"""Tables of which only the row itself is deleted, and the columns that identify it."""
 IDLE_CHATS = """
     SELECT key FROM chats WHERE expires_at > ? AND expires_at <= ? AND NOT EXISTS (
         SELECT 1 FROM responses WHERE responses.chat = chats.key AND owner IS NOT NULL)
@@ -54,7 +54,7 @@ COUNTS = """
 """
 
 ExportPage = tuple[int, list[bytes]]
-"""Some things as lines of JSON, and the key to continue after."""
+"""The key to continue after, and some objects as lines of JSON."""
 
 
 def delete(tenant: str, id: str) -> Steps[bool]:
@@ -75,7 +75,7 @@ def delete_chat(tenant: str, id: str) -> Steps[bool]:
 
 
 def prune(since: float, until: float, at_once: int = BATCH) -> Steps[int]:
-    """Removes some of what expired in this time, 0 when nothing is left. A response that still runs stays."""
+    """Removes some of what expired in this time; returns 0 when nothing is left. Running responses stay."""
     given = (since, until, at_once)
     doomed = yield from rows(f"SELECT key, chain FROM responses WHERE owner IS NULL AND {EXPIRED}", *given)
     gone = yield from _remove(doomed)
@@ -98,7 +98,7 @@ def _remove(doomed: Sequence[StatementRow]) -> Steps[int]:
 
 
 def _prune_chats(since: float, until: float, at_once: int) -> Steps[int]:
-    """A chat goes once all of its responses are gone; none of them while one still runs."""
+    """Removes expired chats after their responses; a chat with a running response stays whole."""
     expired = [key for (key,) in (yield from rows(IDLE_CHATS, since, until, at_once))]
     if not expired:
         return 0
@@ -116,7 +116,7 @@ def _drop_chat(key: int) -> Steps[None]:
 
 
 def count_stored() -> Steps[int]:
-    """About how many responses there are."""
+    """Estimates the number of responses."""
     found = yield from one("SELECT (SELECT max(key) FROM responses) - (SELECT min(key) FROM responses)")
     return int(found[0] or 0) if found else 0
 
@@ -147,7 +147,7 @@ def _last_key(found: Sequence[StatementRow], after: int) -> int:
 
 
 def _response_line(row: Sequence[Any]) -> bytes:
-    """Of tenant, id, status, model, both times, whether in the background, input, and what `whole` needs."""
+    """Encodes a response; its row ends with the columns for `restore_body`."""
     tenant, id, status, model, created, expires, background, input, *body = row
     facts = {"type": "response", "tenant": tenant, "id": id, "status": status, "model": model}
     times = {"created_at": created, "expires_at": expires, "background": bool(background)}
@@ -162,7 +162,7 @@ def _conversation_line(row: Sequence[Any], items: bytes) -> bytes:
 
 
 def _chat_line(row: Sequence[Any], tree: Sequence[tuple[Any, ...]]) -> bytes:
-    """A chat with the tree of its responses: of each its id, and that of the one which it continues."""
+    """Encodes a chat with the tree of its responses, each with the id of the one that it continues."""
     tenant, id, title, current, pinned, created, updated, expires = row
     facts = {"type": "chat", "tenant": tenant, "id": id, "title": title, "current": current}
     times = {"created_at": created, "updated_at": int(updated), "expires_at": expires}
@@ -175,16 +175,16 @@ def _line(data: object) -> bytes:
 
 
 def steady_time() -> float:
-    """Seconds since this machine has started, also while it slept; setting the clock does not change them."""
+    """Returns the seconds since this machine has started, also while it slept; independent of the clock."""
     return time.clock_gettime(_STEADY)
 
 
 async def prune_portion(remove: Callable[[float, float], Awaitable[int]], now: float, stored: int) -> int:
-    """Remove all that expired in the last hour, and a portion of what expired earlier.
+    """Removes all that expired in the last hour, and a portion of what expired earlier.
 
-    A gateway that runs removes everything within minutes. So what expired long ago tells of a gateway that
-    was not there, or of a clock that is wrong, and then a person has time to notice. `remove` removes some of
-    what expired between two times, and gives how much that was; 0 when nothing is left.
+    A running gateway removes everything within minutes. So if something expired long ago, no gateway was
+    running, or the clock is wrong; the small portions give an operator time to notice. `remove` removes some
+    of what expired between two times, and returns the number; 0 when nothing is left.
     """
     removed = 0
     while some := await remove(now - HOUR, now):

@@ -61,14 +61,14 @@ def add_approval(approval: Approval) -> Steps[None]:
 
 
 def take_approval(tenant: str, id: str, digest: str) -> Steps[bool]:
-    """Uses an approval up. False if there is none for just this call, or if it was used before."""
+    """Uses an approval up. False if there is none for this very call, or if it was used before."""
     # One statement, so that of two who answer at the same time only one finds it.
     taken = "DELETE FROM approvals WHERE tenant = ? AND id = ? AND digest = ?"
     return (yield from execute(taken, tenant, id, digest)) == 1
 
 
 def claim_key(claim: KeyClaim, now: float) -> Steps[TakenKey | None]:
-    """Takes a key, and returns None; or leaves it with the request that has it, and returns that.
+    """Claims a key and returns None, or returns the claim of another request that holds it.
 
     A key is free again when it has expired, or when its response is no longer stored.
     """
@@ -95,13 +95,13 @@ def renew_keys(holders: Sequence[str], expires_at: float) -> Steps[None]:
 
 
 def release_key(claim: KeyClaim) -> Steps[bool]:
-    """Gives a key back. False when it has a response, or is another holder's."""
+    """Releases a key. False if it has a response, or belongs to another holder."""
     mine = (claim.tenant, claim.key, claim.holder)
     return (yield from execute(f"DELETE FROM idempotency_keys WHERE {OWN_CLAIM}", *mine)) == 1
 
 
 def keep_key(claim: KeyClaim, response: str) -> Steps[None]:
-    """Gives a key its response; one whose lease another request has taken over stays that one's."""
+    """Records the response of a key, unless another request has taken over its lease."""
     yield from execute(
         f"UPDATE idempotency_keys SET response = ?, expires_at = ? WHERE {OWN_CLAIM}",
         response,
@@ -115,9 +115,9 @@ def keep_key(claim: KeyClaim, response: str) -> Steps[None]:
 def share(
     writer: str, rows: Mapping[str, Sequence[float]], now: float, heard_since: float
 ) -> Steps[list[SharedRow]]:
-    """Publishes the rows of a writer by name, in place of all that it had, and returns those of others.
+    """Publishes the rows of a writer by name, in place of its earlier ones, and returns those of the others.
 
-    A writer who has not published since then is left out.
+    It skips writers that have not published since `heard_since`.
     """
     yield from execute(PUBLISH, writer, now, msgspec.json.encode(rows))
     others = yield from find_rows(OTHERS, writer, heard_since)
@@ -129,7 +129,7 @@ def share(
 
 
 def change_settings(base: str, data: bytes) -> Steps[int]:
-    """Puts settings in the place of those that gateways were started with; returns their version."""
+    """Stores settings that replace the ones with which gateways were started; returns their version."""
     yield from execute(CHANGE_SETTINGS, base, data)
     row = yield from one("SELECT version FROM changed_settings WHERE base = ?", base)
     assert row is not None
@@ -137,11 +137,11 @@ def change_settings(base: str, data: bytes) -> Steps[int]:
 
 
 def changed_settings(base: str) -> Steps[tuple[int, bytes] | None]:
-    """The version of what stands in the place of these settings, and what that is."""
+    """Returns the version of the settings that replace these, and the settings themselves."""
     row = yield from one("SELECT version, data FROM changed_settings WHERE base = ?", base)
     return None if row is None else (int(row[0]), bytes(row[1]))
 
 
 def prune_shared(now: float) -> Steps[int]:
-    """Removes the numbers of writers that have been silent for long."""
+    """Removes the numbers of writers that have published nothing for long."""
     return (yield from execute("DELETE FROM shared_state WHERE published_at <= ?", now - FORGOTTEN))
