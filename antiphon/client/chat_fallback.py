@@ -7,15 +7,7 @@ raises a `UsageError`.
 import time
 from collections import deque
 
-from antiphon.client.errors import (
-    AntiphonError,
-    ConnectionFailed,
-    StatusError,
-    StreamBroken,
-    TimedOut,
-    UnexpectedAnswer,
-    UsageError,
-)
+from antiphon.client import errors
 from antiphon.client.resources.parameters import encode_body
 from antiphon.client.transport.http import MAX_BODY, Body, Clock, Http, HttpCall
 from antiphon.client.transport.response_decoding import CHAT, VIA, refusal_in
@@ -56,7 +48,7 @@ _SAME = (*SAMPLING, "parallel_tool_calls")
 _STATEFUL = ("previous_response_id", "conversation", "background")
 
 
-def says_no_endpoint(error: StatusError) -> bool:
+def says_no_endpoint(error: errors.StatusError) -> bool:
     """Does this refusal mean that the server has no `/responses` at all?"""
     return error.status == 404 and error.code not in _OTHER_CODES and not error.param
 
@@ -66,10 +58,10 @@ def read_request(body: bytes) -> Request:
     try:
         request = decode_request(body)
     except SpecError as error:
-        raise UsageError(f"the request cannot be sent as a chat: {error}") from None
+        raise errors.UsageError(f"the request cannot be sent as a chat: {error}") from None
     for name in _STATEFUL:
         if getattr(request, name):
-            raise UsageError(
+            raise errors.UsageError(
                 f"`{name}` needs `/responses`, which this server does not have; send the whole context"
             )
     return request
@@ -124,7 +116,7 @@ def _add(chat: ChatMessages, item: Item) -> None:
         case Reasoning():
             pass  # no server that is known only by its address wants it back
         case _:
-            raise UsageError(
+            raise errors.UsageError(
                 f"an item of type {type_of(item)!r} needs `/responses`, which this server does not have; "
                 "leave it out"
             )
@@ -133,7 +125,7 @@ def _add(chat: ChatMessages, item: Item) -> None:
 def _words(message: Message) -> str:
     content = _content(message)
     if not isinstance(content, str):
-        raise UsageError("instructions cannot be sent as a chat unless they are text")
+        raise errors.UsageError("instructions cannot be sent as a chat unless they are text")
     return content
 
 
@@ -152,13 +144,15 @@ def _part(part: ContentPart) -> MessageFields:
             return image_part(url, detail)
         case InputFile(filename=name, file_data=str() as data):
             return file_part(name or "file", data)
-    raise UsageError("a part of the input cannot be sent as a chat; send text, images or files")
+    raise errors.UsageError("a part of the input cannot be sent as a chat; send text, images or files")
 
 
 def _tool(tool: object) -> MessageFields:
     if not isinstance(tool, tools.FunctionTool):
         kind = tool.type if isinstance(tool, Opaque) else "custom"
-        raise UsageError(f"a tool of type {kind!r} needs `/responses`, which this server does not have")
+        raise errors.UsageError(
+            f"a tool of type {kind!r} needs `/responses`, which this server does not have"
+        )
     parameters = tool.parameters or {"type": "object"}
     return function_tool(tool.name, tool.description, parameters, strict=tool.strict)
 
@@ -168,7 +162,7 @@ def _choice(request: Request) -> object:
         case tools.FunctionToolChoice(name=name):
             return named_choice(name)
         case tools.AllowedTools() | Opaque():
-            raise UsageError("this tool_choice needs `/responses`, which this server does not have")
+            raise errors.UsageError("this tool_choice needs `/responses`, which this server does not have")
     return request.tool_choice
 
 
@@ -239,15 +233,15 @@ class ChatAnswer:
         if fault.kind == "closed":
             raise self.break_off("the stream ended before the answer did")
         self.fail()
-        raise UnexpectedAnswer(f"the server's answer is not a chat completion: {fault.said}")
+        raise errors.UnexpectedAnswer(f"the server's answer is not a chat completion: {fault.said}")
 
     def fail(self) -> None:
         closed = "the stream ended before the response did"
         self._composer.fail(ErrorPayload("server_error", closed, code="upstream_closed"))
 
-    def break_off(self, message: str) -> AntiphonError:
+    def break_off(self, message: str) -> errors.AntiphonError:
         self.fail()
-        return StreamBroken(f"{message}; ask again", self.response)
+        return errors.StreamBroken(f"{message}; ask again", self.response)
 
     def _put(self, deltas: list[AnyDelta]) -> None:
         if self._reader.model and not self._composer.response.model:
@@ -294,9 +288,9 @@ class ChatSource:
                 self._answer.feed(piece)
             else:
                 self._answer.end()
-        except ConnectionFailed as error:
+        except errors.ConnectionFailed as error:
             raise self._answer.break_off(str(error)) from None
-        except (TimedOut, UnexpectedAnswer):
+        except (errors.TimedOut, errors.UnexpectedAnswer):
             self._answer.fail()
             raise
 

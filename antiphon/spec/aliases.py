@@ -9,16 +9,9 @@ from typing import Any
 
 from msgspec import Raw, Struct, json
 
+from antiphon.spec import items
 from antiphon.spec.codec import BRACE, BRACKET, NULL, QUOTE, first_byte
 from antiphon.spec.errors import ERROR_TYPE_ALIASES, ErrorPayload, ResponseError
-from antiphon.spec.items import (
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    Message,
-    Reasoning,
-)
 from antiphon.spec.limits import LARGE, MAX_IDENTIFIER, MAX_UNKNOWN_NAME
 from antiphon.spec.long_json import quote_json
 from antiphon.spec.request import ReasoningParam, Request
@@ -204,12 +197,12 @@ ALIASES: dict[type[Struct], Callable[[Fields], Any]] = {
     JsonSchemaFormat: text_format,
     FunctionTool: tool,
     FunctionToolChoice: tool,
-    Message: message,
-    FunctionCall: function_call,
-    FunctionCallOutput: status,
-    CustomToolCall: status,
-    CustomToolCallOutput: status,
-    Reasoning: reasoning,
+    items.Message: message,
+    items.FunctionCall: function_call,
+    items.FunctionCallOutput: status,
+    items.CustomToolCall: status,
+    items.CustomToolCallOutput: status,
+    items.Reasoning: reasoning,
     Response: response,
     Usage: usage,
     ErrorPayload: error,

@@ -14,21 +14,13 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from antiphon.spec import limits
 from antiphon.spec.aliases import Fields, string
 from antiphon.spec.codec import UNREADABLE
 from antiphon.spec.error_paths import decode_error, describe, describe_raw, join, too_deep, walk, wrong
 from antiphon.spec.errors import SpecError, invalid_request
 from antiphon.spec.events import EVENTS, AnyEvent, ErrorEvent, Event, LifecycleEvent
 from antiphon.spec.items import Item, Message
-from antiphon.spec.limits import (
-    LARGE,
-    MAX_BODY,
-    MAX_DEPTH,
-    MAX_ESCAPES,
-    MAX_FIELD_NAME,
-    MAX_OUTSIDE,
-    MAX_VALUES,
-)
 from antiphon.spec.long_json import is_deep, is_name, outline
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate
 from antiphon.spec.response import CompactResource, Response
@@ -51,12 +43,14 @@ _of_messages = msgspec.json.Decoder(_OfMessages).decode
 _plain_event = msgspec.json.Decoder(reduce(or_, _PLAIN)).decode
 
 
-def decode_request(body: bytes, *, max_bytes: int = MAX_BODY, skipped: list[str] | None = None) -> Request:
+def decode_request(
+    body: bytes, *, max_bytes: int = limits.MAX_BODY, skipped: list[str] | None = None
+) -> Request:
     """The body of `POST /v1/responses`.
 
     With `skipped`, texts among the items of the input are passed over, and listed there by their places.
     """
-    if len(body) > LARGE or len(body) > max_bytes:
+    if len(body) > limits.LARGE or len(body) > max_bytes:
         return _decoder(skipped).struct(Request, _check_body(body, max_bytes), "")
     # Of a body that cannot be too large, msgspec alone finds whatever would be refused.
     try:
@@ -66,7 +60,7 @@ def decode_request(body: bytes, *, max_bytes: int = MAX_BODY, skipped: list[str]
             request = msgspec.convert(_of_messages(body), Request, from_attributes=True)
         # Where nothing can be nested, nothing has to be looked for.
         is_flat = type(request.input) is str and not (request.tools or request.tool_choice or request.text)
-        if is_flat or (is_settled(request) and not is_deep(body, MAX_DEPTH)):
+        if is_flat or (is_settled(request) and not is_deep(body, limits.MAX_DEPTH)):
             return request
     except UNREADABLE:
         pass  # it says something in other words, or something wrong
@@ -74,7 +68,7 @@ def decode_request(body: bytes, *, max_bytes: int = MAX_BODY, skipped: list[str]
 
 
 def decode_websocket_create(
-    body: bytes, *, max_bytes: int = MAX_BODY, skipped: list[str] | None = None
+    body: bytes, *, max_bytes: int = limits.MAX_BODY, skipped: list[str] | None = None
 ) -> WebSocketCreate:
     """A WebSocket message; what only makes sense over HTTP is ignored, because clients do send it."""
     decoder = _decoder(skipped)
@@ -87,31 +81,31 @@ def decode_websocket_create(
     return decoder.fields(WebSocketCreate, fields, "")
 
 
-def decode_compact_request(body: bytes, *, max_bytes: int = MAX_BODY) -> CompactRequest:
+def decode_compact_request(body: bytes, *, max_bytes: int = limits.MAX_BODY) -> CompactRequest:
     """The body of `POST /v1/responses/compact`."""
     return decode_body(CompactRequest, body, max_bytes=max_bytes)
 
 
-def decode_body(shape: type[S], body: bytes, *, max_bytes: int = MAX_BODY) -> S:
+def decode_body(shape: type[S], body: bytes, *, max_bytes: int = limits.MAX_BODY) -> S:
     """Any other body, read with the same care."""
     return StrictDecoder().struct(shape, _check_body(body, max_bytes), "")
 
 
-def split_body(body: bytes, *, max_bytes: int = MAX_BODY) -> Fields:
+def split_body(body: bytes, *, max_bytes: int = limits.MAX_BODY) -> Fields:
     """The fields of a body in other words than the specification's, as they came."""
     return StrictDecoder().split(_check_body(body, max_bytes), "")
 
 
 def decode_item(raw: bytes, *, path: str = "", strict: bool = False) -> Item:
     """One item. With `strict`, a duplicate key is an error; otherwise the last one counts."""
-    _check_body(raw, MAX_BODY)
+    _check_body(raw, limits.MAX_BODY)
     if strict:
         _refuse_duplicates(raw, path)
     return StrictDecoder().item(Raw(raw), path)
 
 
 def decode_items(raw: bytes, *, path: str = "input") -> list[Item]:
-    return StrictDecoder().items(Raw(_check_body(raw, MAX_BODY)), path)
+    return StrictDecoder().items(Raw(_check_body(raw, limits.MAX_BODY)), path)
 
 
 def decode_stored_items(raw: bytes) -> list[Item]:
@@ -154,29 +148,32 @@ def _check_body(body: bytes, max_bytes: int) -> bytes:
     if len(body) > max_bytes:
         message = f"the body has {len(body):,} bytes; the limit is {max_bytes:,}"
         raise SpecError(invalid_request(message).with_code("body_too_large"), 413)
-    if not body or (len(body) <= LARGE and body.isspace()):
+    if not body or (len(body) <= limits.LARGE and body.isspace()):
         empty = invalid_request("the body is empty; expected a JSON object")
         raise SpecError(empty.with_code("invalid_json"))
     body = _utf8(body)
-    if len(body) > MAX_FIELD_NAME:
+    if len(body) > limits.MAX_FIELD_NAME:
         _check_outline(body)
     return body
 
 
 def _check_outline(body: bytes) -> None:
     """Refuse what takes the decoder too long."""
-    found = outline(body, MAX_VALUES)
+    found = outline(body, limits.MAX_VALUES)
     message = ""
-    if found.values > MAX_VALUES:
-        code, message = "too_many_values", f"more than {MAX_VALUES:,} JSON values and field names"
-    elif found.escapes > MAX_ESCAPES:
+    if found.values > limits.MAX_VALUES:
+        code, message = "too_many_values", f"more than {limits.MAX_VALUES:,} JSON values and field names"
+    elif found.escapes > limits.MAX_ESCAPES:
         advice = "send text as UTF-8 and not as \\u escapes"
-        code, message = "too_many_escapes", f"more than {MAX_ESCAPES:,} escapes; {advice}"
-    elif found.outside > MAX_OUTSIDE:
+        code, message = "too_many_escapes", f"more than {limits.MAX_ESCAPES:,} escapes; {advice}"
+    elif found.outside > limits.MAX_OUTSIDE:
         advice = "send it without indentation"
-        code, message = "too_much_space", f"more than {MAX_OUTSIDE:,} bytes of spaces and numbers; {advice}"
-    elif any(one.end - one.start > MAX_FIELD_NAME and is_name(body, one) for one in found.long):
-        code, message = "name_too_long", f"a field name of more than {MAX_FIELD_NAME:,} bytes"
+        code, message = (
+            "too_much_space",
+            f"more than {limits.MAX_OUTSIDE:,} bytes of spaces and numbers; {advice}",
+        )
+    elif any(one.end - one.start > limits.MAX_FIELD_NAME and is_name(body, one) for one in found.long):
+        code, message = "name_too_long", f"a field name of more than {limits.MAX_FIELD_NAME:,} bytes"
     if message:
         raise SpecError(invalid_request(f"the body has {message}").with_code(code))
 

@@ -6,14 +6,8 @@ The calls of a history can stand as items, as text, as comments or not at all; t
 
 from typing import Literal
 
+from antiphon.spec import items
 from antiphon.spec.content import InputText
-from antiphon.spec.items import (
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
-    Message,
-)
 
 ToolHistory = Literal["native", "text", "comment", "drop"]
 _Words = Literal["text", "comment"]
@@ -27,23 +21,23 @@ _CALLS: dict[_Words, str] = {
 _OUTPUT = "[Tool Result: call_id: {call_id}]\n"
 
 
-def call_as_text(call: FunctionCall | CustomToolCall, words: _Words) -> str:
+def call_as_text(call: items.FunctionCall | items.CustomToolCall, words: _Words) -> str:
     """A call as text of the assistant."""
-    arguments = call.input if isinstance(call, CustomToolCall) else call.arguments
+    arguments = call.input if isinstance(call, items.CustomToolCall) else call.arguments
     return _CALLS[words].format(name=call.name, arguments=arguments, call_id=call.call_id)
 
 
-def output_as_message(output: FunctionCallOutput | CustomToolCallOutput) -> Message:
+def output_as_message(output: items.FunctionCallOutput | items.CustomToolCallOutput) -> items.Message:
     """A tool's output as a message of the user, for a wire on which no output stands without its call."""
     begin = _OUTPUT.format(call_id=output.call_id)
     if isinstance(output.output, str):
-        return Message(role="user", content=begin + output.output)
-    return Message(role="user", content=[InputText(begin), *output.output])
+        return items.Message(role="user", content=begin + output.output)
+    return items.Message(role="user", content=[InputText(begin), *output.output])
 
 
-def place_prompt(prompt: str | None, where: SystemPrompt) -> tuple[str | None, list[Message]]:
+def place_prompt(prompt: str | None, where: SystemPrompt) -> tuple[str | None, list[items.Message]]:
     """Place the system prompt: return the instructions, and the messages that stand before all others."""
     if not prompt:
         return None, []
-    leading = [] if where == "instructions" else [Message(role="developer", content=prompt)]
+    leading = [] if where == "instructions" else [items.Message(role="developer", content=prompt)]
     return (None if where == "developer" else prompt), leading

@@ -6,19 +6,9 @@ from typing import ClassVar, Literal, TypeVar
 
 from msgspec import UNSET, Struct, field, structs
 
-from antiphon.spec import ids
+from antiphon.spec import ids, limits
 from antiphon.spec.codec import Opaque, encode
 from antiphon.spec.items import Item, Message
-from antiphon.spec.limits import (
-    Identifier,
-    MaxOutputTokens,
-    MaxToolCalls,
-    Metadata,
-    SafetyIdentifier,
-    StreamId,
-    Text,
-    TopLogprobs,
-)
 from antiphon.spec.response import Effort, ReasoningOptions, Response, Summary, Truncation
 from antiphon.spec.tools import Format, TextFormat, TextOptions, Tool, ToolChoice, Verbosity
 
@@ -67,9 +57,9 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tr
 
     model: str | None = None
     """A configured name, or `PROVIDER/model`. Without one, the default model answers."""
-    input: Text | list[Item] | None = None
+    input: limits.Text | list[Item] | None = None
     """A text, or a list of items. It may be absent where there is something else to answer."""
-    instructions: Text | None = None
+    instructions: limits.Text | None = None
     """A system message for this response only; a continuation does not inherit it."""
     previous_response_id: str | None = None
     """Continue this response: its context and its output come before `input`."""
@@ -81,7 +71,7 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tr
     """`none`, `auto`, `required`, one function, or `allowed_tools`; enforced on the output."""
     parallel_tool_calls: bool | None = None
     """With `false`, at most one call is let through."""
-    max_tool_calls: MaxToolCalls | None = None
+    max_tool_calls: limits.MaxToolCalls | None = None
     """How many calls are let through; more of them end the response as `incomplete`."""
     text: TextParam | None = None
     """The form of the answer. A `json_schema` is enforced, or the answer is checked against it."""
@@ -89,7 +79,7 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tr
     """How much the model should reason, and whether it should summarise its reasoning."""
     include: list[Include] = field(default_factory=list)
     """More in the answer: encrypted reasoning, log probabilities."""
-    max_output_tokens: MaxOutputTokens | None = None
+    max_output_tokens: limits.MaxOutputTokens | None = None
     """At least 16. Reaching it ends the response as `incomplete`."""
     temperature: float | None = None
     """Sampling temperature, if the provider takes one."""
@@ -99,17 +89,17 @@ class Request(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=Tr
     """Above 0, the model repeats words less; if the provider takes it."""
     frequency_penalty: float | None = None
     """The same, in proportion to how often a word occurred; if the provider takes it."""
-    top_logprobs: TopLogprobs | None = None
+    top_logprobs: limits.TopLogprobs | None = None
     """0 to 20 alternatives for each token, where the provider gives them."""
     truncation: Truncation | None = None
     """`auto` leaves out the oldest items of an input that does not fit; else that is an error."""
-    metadata: Metadata | None = None
+    metadata: limits.Metadata | None = None
     """Up to 16 pairs, kept with the response."""
     service_tier: ServiceTier | None = None
     """Which of the provider's tiers is to answer, where it has some."""
-    safety_identifier: SafetyIdentifier | None = None
+    safety_identifier: limits.SafetyIdentifier | None = None
     """An id of the end user, for providers that take one."""
-    prompt_cache_key: Identifier | None = None
+    prompt_cache_key: limits.Identifier | None = None
     """Helps providers to find a cached prompt."""
     store: bool = True
     """`false`: nothing is written, and the response cannot be read or continued over HTTP."""
@@ -158,7 +148,7 @@ class WebSocketCreate(Request, tag_field="type", tag="response.create", kw_only=
 
     always_streams: ClassVar[bool] = True
     generate: bool = True
-    stream_id: StreamId | None = None
+    stream_id: limits.StreamId | None = None
     """Every event of the turn repeats it."""
 
 
@@ -166,10 +156,10 @@ class CompactRequest(Struct, kw_only=True, forbid_unknown_fields=True, omit_defa
     """The body of `POST /v1/responses/compact`."""
 
     model: str
-    input: Text | list[Item] | None = None
-    instructions: Text | None = None
+    input: limits.Text | list[Item] | None = None
+    instructions: limits.Text | None = None
     previous_response_id: str | None = None
-    prompt_cache_key: Identifier | None = None
+    prompt_cache_key: limits.Identifier | None = None
 
 
 S = TypeVar("S", bound=Struct)

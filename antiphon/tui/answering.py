@@ -6,39 +6,7 @@ from typing import Any
 
 import msgspec
 
-from antiphon import (
-    AnyEvent,
-    ContentPart,
-    CustomToolCall,
-    CustomToolCallInputDeltaEvent,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallArgumentsDeltaEvent,
-    FunctionCallOutput,
-    InputFile,
-    InputImage,
-    InputText,
-    Item,
-    Message,
-    OtherEvent,
-    OutputItemAddedEvent,
-    OutputItemDoneEvent,
-    OutputText,
-    OutputTextAnnotationAddedEvent,
-    OutputTextDeltaEvent,
-    Reasoning,
-    ReasoningDeltaEvent,
-    ReasoningSummaryTextDeltaEvent,
-    Refusal,
-    RefusalDeltaEvent,
-    Response,
-    ResponseCompletedEvent,
-    ResponseFailedEvent,
-    ResponseIncompleteEvent,
-    ToolEnded,
-    ToolStarted,
-    UrlCitation,
-)
+import antiphon
 from antiphon.tui.chats import Node
 from antiphon.tui.entries import (
     AnswerEntry,
@@ -92,33 +60,39 @@ class RunEntries:
         self._begun = self._clock()
         self.first = self.last = None
 
-    def take(self, event: AnyEvent | ToolStarted | ToolEnded) -> None:
+    def take(self, event: antiphon.AnyEvent | antiphon.ToolStarted | antiphon.ToolEnded) -> None:
         match event:
-            case OutputTextDeltaEvent():
+            case antiphon.OutputTextDeltaEvent():
                 self._words(event.output_index, event.delta, refusal=False)
-            case RefusalDeltaEvent():
+            case antiphon.RefusalDeltaEvent():
                 self._words(event.output_index, event.delta, refusal=True)
-            case ReasoningDeltaEvent() | ReasoningSummaryTextDeltaEvent():
+            case antiphon.ReasoningDeltaEvent() | antiphon.ReasoningSummaryTextDeltaEvent():
                 self._thought(event.output_index, event.delta)
-            case FunctionCallArgumentsDeltaEvent() | CustomToolCallInputDeltaEvent():
+            case antiphon.FunctionCallArgumentsDeltaEvent() | antiphon.CustomToolCallInputDeltaEvent():
                 entry = self._items.get(("call", event.output_index))
                 if isinstance(entry, CallEntry):
                     self._tick()
                     entry.feed(event.delta)
                     self._redraw(entry)
-            case OutputItemAddedEvent() if event.item is not None:
+            case antiphon.OutputItemAddedEvent() if event.item is not None:
                 self._item_added(event.output_index, event.item)
-            case OutputItemDoneEvent() if event.item is not None:
+            case antiphon.OutputItemDoneEvent() if event.item is not None:
                 self._item_done(event.output_index, event.item)
-            case OutputTextAnnotationAddedEvent() if isinstance(event.annotation, UrlCitation):
+            case antiphon.OutputTextAnnotationAddedEvent() if isinstance(
+                event.annotation, antiphon.UrlCitation
+            ):
                 self._cite(event.annotation)
-            case ToolStarted():
+            case antiphon.ToolStarted():
                 self._call_state(event.call.call_id, "running")
-            case ToolEnded():
+            case antiphon.ToolEnded():
                 self._call_ended(event)
-            case ResponseCompletedEvent() | ResponseFailedEvent() | ResponseIncompleteEvent():
+            case (
+                antiphon.ResponseCompletedEvent()
+                | antiphon.ResponseFailedEvent()
+                | antiphon.ResponseIncompleteEvent()
+            ):
                 self._add_notices(event.response)
-            case OtherEvent():
+            case antiphon.OtherEvent():
                 self._other(event)
         if self.response_id is None and event.__class__.__name__ == "ResponseCreatedEvent":
             self.response_id = getattr(event, "response_id", None)
@@ -171,26 +145,28 @@ class RunEntries:
                 self._redraw(entry)
             del self._thinking[index]
 
-    def _item_added(self, index: int, item: Item) -> None:
-        if isinstance(item, FunctionCall | CustomToolCall):
+    def _item_added(self, index: int, item: antiphon.Item) -> None:
+        if isinstance(item, antiphon.FunctionCall | antiphon.CustomToolCall):
             self._end_thinking()
             self._call(index, item)
-        elif isinstance(item, Reasoning):
+        elif isinstance(item, antiphon.Reasoning):
             self._thinking[index] = self._clock()
             self._new(("reasoning", index), ReasoningEntry())
-        elif not isinstance(item, Message | FunctionCallOutput | CustomToolCallOutput):
+        elif not isinstance(
+            item, antiphon.Message | antiphon.FunctionCallOutput | antiphon.CustomToolCallOutput
+        ):
             self._end_thinking()
             self._new(("item", index), hosted_entry(item))
 
-    def _item_done(self, index: int, item: Item) -> None:
-        if isinstance(item, Reasoning):
+    def _item_done(self, index: int, item: antiphon.Item) -> None:
+        if isinstance(item, antiphon.Reasoning):
             self._end_thinking()
-        elif isinstance(item, Message):
+        elif isinstance(item, antiphon.Message):
             for kind in ("text", "refusal"):
                 if isinstance(entry := self._items.get((kind, index)), AnswerEntry):
                     entry.close()
                     self._redraw(entry)
-        elif isinstance(item, FunctionCallOutput | CustomToolCallOutput):
+        elif isinstance(item, antiphon.FunctionCallOutput | antiphon.CustomToolCallOutput):
             self._output(item)
         else:
             self._hosted_done(index, hosted_entry(item))
@@ -205,9 +181,9 @@ class RunEntries:
             entry.tell(whole.described, whole.detail)
             self._redraw(entry)
 
-    def _call(self, index: int, item: FunctionCall | CustomToolCall) -> None:
+    def _call(self, index: int, item: antiphon.FunctionCall | antiphon.CustomToolCall) -> None:
         entry = CallEntry(item.name)
-        given = item.arguments if isinstance(item, FunctionCall) else item.input
+        given = item.arguments if isinstance(item, antiphon.FunctionCall) else item.input
         if given:
             entry.feed(given)
         self._calls[item.call_id] = entry
@@ -218,7 +194,7 @@ class RunEntries:
             entry.move(state)
             self._redraw(entry)
 
-    def _call_ended(self, event: ToolEnded) -> None:
+    def _call_ended(self, event: antiphon.ToolEnded) -> None:
         outcome = event.outcome
         if (entry := self._calls.get(outcome.call.call_id)) is None:
             return
@@ -228,20 +204,20 @@ class RunEntries:
             entry.move("denied")
         self._redraw(entry)
 
-    def _output(self, item: FunctionCallOutput | CustomToolCallOutput) -> None:
+    def _output(self, item: antiphon.FunctionCallOutput | antiphon.CustomToolCallOutput) -> None:
         if (entry := self._calls.get(item.call_id)) is not None:
             text = item.output if isinstance(item.output, str) else describe_content(item.output)
             entry.finish(text)
             self._redraw(entry)
 
-    def _cite(self, citation: UrlCitation) -> None:
+    def _cite(self, citation: antiphon.UrlCitation) -> None:
         if self._sources is None:
             self._sources = SourcesEntry()
             self._new(("sources", -1), self._sources)
         self._sources.add(citation.title, citation.url)
         self._redraw(self._sources)
 
-    def _other(self, event: OtherEvent) -> None:
+    def _other(self, event: antiphon.OtherEvent) -> None:
         """Handles other events, such as the arguments of calls that the server makes itself."""
         if event.type.endswith(("_arguments.delta", "_call_code.delta")):
             entry = self._items.get(("item", int(event.fields.get("output_index", -1))))
@@ -249,7 +225,7 @@ class RunEntries:
                 entry.feed(str(event.fields.get("delta", "")))
                 self._redraw(entry)
 
-    def _add_notices(self, response: Response) -> None:
+    def _add_notices(self, response: antiphon.Response) -> None:
         self._end_thinking()
         for entry in notices_of(response):
             self._new(("notice", len(self._items)), entry)
@@ -264,28 +240,28 @@ class RunEntries:
 # --- what is stored ---------------------------------------------------------------------------------------
 
 
-def entries_of(items: Iterable[Item], response_id: str | None = None) -> list[Entry]:
+def entries_of(items: Iterable[antiphon.Item], response_id: str | None = None) -> list[Entry]:
     """Makes the entries of complete items."""
     found: list[Entry] = []
     calls: dict[str, CallEntry] = {}
     for item in items:
         match item:
-            case Message(role="user"):
+            case antiphon.Message(role="user"):
                 found.append(user_entry(item))
-            case Message(role="assistant"):
+            case antiphon.Message(role="assistant"):
                 found += message_entries(item)
-            case Message():
+            case antiphon.Message():
                 found.append(ItemEntry(f"{item.role} message", item.get_text()))
-            case Reasoning():
+            case antiphon.Reasoning():
                 entry = ReasoningEntry()
                 entry.feed(item.get_summary_text() or item.get_reasoning_text())
                 entry.close(None)
                 found.append(entry)
-            case FunctionCall() | CustomToolCall():
+            case antiphon.FunctionCall() | antiphon.CustomToolCall():
                 call = calls[item.call_id] = CallEntry(item.name)
-                call.feed(item.arguments if isinstance(item, FunctionCall) else item.input)
+                call.feed(item.arguments if isinstance(item, antiphon.FunctionCall) else item.input)
                 found.append(call)
-            case FunctionCallOutput() | CustomToolCallOutput():
+            case antiphon.FunctionCallOutput() | antiphon.CustomToolCallOutput():
                 text = item.output if isinstance(item.output, str) else describe_content(item.output)
                 if item.call_id in calls:
                     calls[item.call_id].finish(text)
@@ -298,28 +274,28 @@ def entries_of(items: Iterable[Item], response_id: str | None = None) -> list[En
     return found
 
 
-def user_entry(message: Message) -> UserEntry:
+def user_entry(message: antiphon.Message) -> UserEntry:
     if isinstance(message.content, str):
         return UserEntry(message.content)
-    words = [part.text for part in message.content if isinstance(part, InputText)]
+    words = [part.text for part in message.content if isinstance(part, antiphon.InputText)]
     names = [name for part in message.content if (name := _attachment(part))]
     return UserEntry("\n".join(words), names)
 
 
-def message_entries(message: Message) -> list[Entry]:
+def message_entries(message: antiphon.Message) -> list[Entry]:
     found: list[Entry] = []
     sources = SourcesEntry()
-    parts = [OutputText(message.content)] if isinstance(message.content, str) else message.content
+    parts = [antiphon.OutputText(message.content)] if isinstance(message.content, str) else message.content
     for part in parts:
-        if not isinstance(part, OutputText | Refusal):
+        if not isinstance(part, antiphon.OutputText | antiphon.Refusal):
             continue
-        entry = AnswerEntry(refusal=isinstance(part, Refusal))
-        entry.feed(part.text if isinstance(part, OutputText) else part.refusal)
+        entry = AnswerEntry(refusal=isinstance(part, antiphon.Refusal))
+        entry.feed(part.text if isinstance(part, antiphon.OutputText) else part.refusal)
         entry.close()
         found.append(entry)
-        if isinstance(part, OutputText):
+        if isinstance(part, antiphon.OutputText):
             for citation in part.annotations:
-                if isinstance(citation, UrlCitation):
+                if isinstance(citation, antiphon.UrlCitation):
                     sources.add(citation.title, citation.url)
     return [*found, sources] if sources.plain() else found
 
@@ -384,24 +360,25 @@ def _short(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def describe_content(parts: Iterable[ContentPart]) -> str:
+def describe_content(parts: Iterable[antiphon.ContentPart]) -> str:
     """Describes content in words: text unchanged, other parts by their kind."""
     return "\n".join(
-        part.text if isinstance(part, InputText | OutputText) else _attachment(part) for part in parts
+        part.text if isinstance(part, antiphon.InputText | antiphon.OutputText) else _attachment(part)
+        for part in parts
     )
 
 
 def _attachment(part: object) -> str:
     match part:
-        case InputImage():
+        case antiphon.InputImage():
             address = part.image_url or ""
             if address.startswith("data:"):
                 kind, _, data = address.removeprefix("data:").partition(";base64,")
                 return f"[{kind}, {len(data) * 3 // 4:,} bytes]"
             return f"[image {address}]"
-        case InputFile():
+        case antiphon.InputFile():
             return f"[file {part.filename or part.file_url or ''}]"
-        case InputText() | OutputText():
+        case antiphon.InputText() | antiphon.OutputText():
             return ""
         case _:
             return (
@@ -411,7 +388,7 @@ def _attachment(part: object) -> str:
             )
 
 
-def notices_of(response: Response | Node) -> list[Entry]:
+def notices_of(response: antiphon.Response | Node) -> list[Entry]:
     """Makes the notices about how a response ended."""
     if response.status == "failed":
         return [failure_notice(response)]

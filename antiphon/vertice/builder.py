@@ -17,19 +17,10 @@ from antiphon.spec.enums import ItemStatus
 from antiphon.spec.items import FunctionCall
 from antiphon.stream.dialects import VERTICE
 from antiphon.stream.sse import DONE
+from antiphon.vertice import types
 from antiphon.vertice.events import StreamEvent
-from antiphon.vertice.types import (
-    FunctionCallItem,
-    Item,
-    MessageItem,
-    OpenResponse,
-    OpenResponsesError,
-    ReasoningItem,
-    TokenUsage,
-    item_of,
-)
 
-Begun = TypeVar("Begun", MessageItem, ReasoningItem, FunctionCallItem)
+Begun = TypeVar("Begun", types.MessageItem, types.ReasoningItem, types.FunctionCallItem)
 
 
 class OpenResponsesStreamBuilder:
@@ -41,7 +32,7 @@ class OpenResponsesStreamBuilder:
 
     def __init__(self, model: str) -> None:
         self._builder = ResponseBuilder(model, first_sequence_number=VERTICE.first_sequence_number)
-        self.response = OpenResponse.of(self._builder.response)
+        self.response = types.OpenResponse.of(self._builder.response)
         self._handles: dict[str, Handle] = {}
         self._events: list[StreamEvent] = []
         self._given = 0
@@ -54,31 +45,33 @@ class OpenResponsesStreamBuilder:
         self._builder.start()
         return self._take_events()
 
-    def add_message(self) -> MessageItem:
+    def add_message(self) -> types.MessageItem:
         """An assistant's message begins, and its text part with it."""
-        return self._add_item(self._builder.add_message(), MessageItem)
+        return self._add_item(self._builder.add_message(), types.MessageItem)
 
-    def text_delta(self, item: MessageItem, delta: str) -> "OpenResponsesStreamBuilder":
+    def text_delta(self, item: types.MessageItem, delta: str) -> "OpenResponsesStreamBuilder":
         """A piece of the message's text; an empty one is no event."""
         self._builder.text_delta(self._handle(item), delta)
         item.append_text(delta)
         return self._take_events()
 
-    def add_reasoning(self) -> ReasoningItem:
+    def add_reasoning(self) -> types.ReasoningItem:
         """Reasoning begins, and its part with it."""
-        return self._add_item(self._builder.add_reasoning(), ReasoningItem)
+        return self._add_item(self._builder.add_reasoning(), types.ReasoningItem)
 
-    def reasoning_delta(self, item: ReasoningItem, delta: str) -> "OpenResponsesStreamBuilder":
+    def reasoning_delta(self, item: types.ReasoningItem, delta: str) -> "OpenResponsesStreamBuilder":
         """A piece of the reasoning."""
         self._builder.reasoning_delta(self._handle(item), delta)
         item.append_content(delta)
         return self._take_events()
 
-    def add_function_call(self, name: str, arguments: str = "") -> FunctionCallItem:
+    def add_function_call(self, name: str, arguments: str = "") -> types.FunctionCallItem:
         """A call begins. With arguments it is whole at once; without, `arguments_delta` gives them."""
-        return self._add_item(self._builder.add_function_call(name, arguments or None), FunctionCallItem)
+        return self._add_item(
+            self._builder.add_function_call(name, arguments or None), types.FunctionCallItem
+        )
 
-    def arguments_delta(self, item: FunctionCallItem, delta: str) -> "OpenResponsesStreamBuilder":
+    def arguments_delta(self, item: types.FunctionCallItem, delta: str) -> "OpenResponsesStreamBuilder":
         """A piece of the call's arguments."""
         self._builder.arguments_delta(self._handle(item), delta)
         item.arguments += delta
@@ -86,14 +79,14 @@ class OpenResponsesStreamBuilder:
 
     # --- the end ------------------------------------------------------------------------------------------
 
-    def complete(self, usage: TokenUsage | None = None) -> "OpenResponsesStreamBuilder":
+    def complete(self, usage: types.TokenUsage | None = None) -> "OpenResponsesStreamBuilder":
         """The items end in their order, then `response.completed`."""
         self._check_unchanged()
         self._builder.complete(usage)
         self.response.complete(now=self._end_items())
         return self._take_events()
 
-    def fail(self, error: OpenResponsesError) -> "OpenResponsesStreamBuilder":
+    def fail(self, error: types.OpenResponsesError) -> "OpenResponsesStreamBuilder":
         """What is open ends incomplete, then `error` and `response.failed`."""
         self._check_unchanged()
         self._builder.fail(error)
@@ -132,14 +125,14 @@ class OpenResponsesStreamBuilder:
 
     def _add_item(self, handle: Handle, kind: type[Begun]) -> Begun:
         """Adds the item that has just begun in the stream to the response, and returns it."""
-        item = item_of(self._builder.response.output[-1])
+        item = types.item_of(self._builder.response.output[-1])
         assert isinstance(item, kind)
         self.response.output.append(item)
         self._handles[item.id] = handle
         self._take_events()
         return item
 
-    def _handle(self, item: Item) -> Handle:
+    def _handle(self, item: types.Item) -> Handle:
         if item.id not in self._handles:
             raise StateError(f"the item {item.id} was not begun by this builder")
         return self._handles[item.id]
@@ -162,9 +155,9 @@ class OpenResponsesStreamBuilder:
     def _end_items(self) -> int | None:
         """Ends the items of the response as the stream has ended them; returns the time of that."""
         final = self._builder.response
-        self.response.usage = OpenResponse.of(final).usage
+        self.response.usage = types.OpenResponse.of(final).usage
         for item, ended in zip(self.response.output, final.output, strict=True):
-            if isinstance(item, FunctionCallItem) and isinstance(ended, FunctionCall):
+            if isinstance(item, types.FunctionCallItem) and isinstance(ended, FunctionCall):
                 item.arguments = ended.arguments
             if not isinstance(item, Opaque):
                 item.end(ItemStatus(to_builtins(ended)["status"]))
@@ -172,5 +165,5 @@ class OpenResponsesStreamBuilder:
 
 
 def _content(item: object) -> dict[str, Any]:
-    shown = item.to_dict() if isinstance(item, Item) else to_builtins(item)
+    shown = item.to_dict() if isinstance(item, types.Item) else to_builtins(item)
     return {name: value for name, value in shown.items() if value and name != "status"}

@@ -5,28 +5,20 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Raw, Struct
 from msgspec import field as wire
 
-from antiphon.spec.limits import (
-    MAX_INTEGER,
-    FunctionName,
-    Identifier,
-    Metadata,
-    SafetyIdentifier,
-    Text,
-    TopLogprobs,
-)
+from antiphon.spec import limits
 from antiphon.spec.request import ServiceTier
 from antiphon.spec.response import Effort
 from antiphon.spec.tools import ToolChoiceMode, Verbosity
 
 _Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
-_Count = Annotated[int, Meta(ge=1, le=MAX_INTEGER)]
-_Whole = Annotated[int, Meta(ge=-MAX_INTEGER, le=MAX_INTEGER)]
+_Count = Annotated[int, Meta(ge=1, le=limits.MAX_INTEGER)]
+_Whole = Annotated[int, Meta(ge=-limits.MAX_INTEGER, le=limits.MAX_INTEGER)]
 
 
 class FunctionCallBody(Struct, forbid_unknown_fields=True):
     """What a model once called; its arguments are JSON in a string."""
 
-    name: FunctionName
+    name: limits.FunctionName
     arguments: str = ""
 
 
@@ -50,7 +42,7 @@ class ChatMessage(Struct, kw_only=True, forbid_unknown_fields=True):
     """A message of any role."""
 
     role: _Role
-    content: Text | list[Raw] | None = None
+    content: limits.Text | list[Raw] | None = None
     """A text, or a list of parts."""
     name: str | None = None
     refusal: str | None = None
@@ -71,7 +63,7 @@ class ChatMessage(Struct, kw_only=True, forbid_unknown_fields=True):
 class FunctionBody(Struct, forbid_unknown_fields=True):
     """A function that the model may call."""
 
-    name: FunctionName
+    name: limits.FunctionName
     description: str | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
@@ -155,7 +147,7 @@ class ChatCompletionBody(Struct, kw_only=True, forbid_unknown_fields=True):
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     logprobs: bool | None = None
-    top_logprobs: TopLogprobs | None = None
+    top_logprobs: limits.TopLogprobs | None = None
     n: _Count | None = None
     """One answer; ask again for another."""
     stop: str | list[str] | None = None
@@ -164,13 +156,13 @@ class ChatCompletionBody(Struct, kw_only=True, forbid_unknown_fields=True):
     reasoning_effort: Effort | Literal["minimal"] | None = None
     verbosity: Verbosity | None = None
     service_tier: ServiceTier | None = None
-    prompt_cache_key: Identifier | None = None
-    safety_identifier: SafetyIdentifier | None = None
+    prompt_cache_key: limits.Identifier | None = None
+    safety_identifier: limits.SafetyIdentifier | None = None
     user: str | None = None
     """The older name of `safety_identifier`."""
     store: bool | None = None
     """`true`: the run is kept as a response, under the id of the answer."""
-    metadata: Metadata | None = None
+    metadata: limits.Metadata | None = None
     modalities: list[Literal["text", "audio"]] | None = None
     """Only text is answered."""
     audio: dict[str, Any] | None = None

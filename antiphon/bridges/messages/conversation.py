@@ -17,20 +17,11 @@ from antiphon.bridges.messages.searches import is_own_use, own_search
 from antiphon.bridges.messages.summaries import summary_items
 from antiphon.bridges.messages.tool_declarations import TOOL_CHANGES, tool_change
 from antiphon.bridges.messages.tool_ids import call_id, unique_id
+from antiphon.spec import items
 from antiphon.spec.codec import Opaque, encode, with_extras
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText, OutputText, ReasoningText
 from antiphon.spec.error_paths import describe, wrong
 from antiphon.spec.errors import SpecError
-from antiphon.spec.items import (
-    FunctionCall,
-    FunctionCallOutput,
-    Item,
-    Message,
-    Reasoning,
-    Role,
-    is_valid_extension_type,
-    vendor_item,
-)
 from antiphon.wires.compaction import COMPACTION
 from antiphon.wires.messages.citations import annotation
 from antiphon.wires.messages.vendor import BLOCK, FIELDS, SLUG, VENDOR, with_block, with_fields, without
@@ -41,7 +32,7 @@ class MessagesTranslation:
     """The `items` of a request, and where each was said, in `places`, and each of its parts, in `blocks`."""
 
     def __init__(self, system: MessageContent | None, messages: Sequence[MessageParam]) -> None:
-        self.items: list[Item] = []
+        self.items: list[items.Item] = []
         self.places: list[str] = []
         self.blocks: list[list[str]] = []
         self._calls: dict[str, str] = {}  # the ids of calls, by those that the client knows
@@ -61,7 +52,7 @@ class MessagesTranslation:
                 case "system":
                     self._system(message.content, where)
 
-    def _add(self, item: Item, where: str, blocks: list[str] | None = None) -> None:
+    def _add(self, item: items.Item, where: str, blocks: list[str] | None = None) -> None:
         self.items.append(item)
         self.places.append(where)
         self.blocks.append([] if blocks is None else blocks)
@@ -69,7 +60,7 @@ class MessagesTranslation:
     def _system(self, content: MessageContent, where: str) -> None:
         """A message for each block, so that no server runs them together."""
         if isinstance(content, str):
-            self._add(Message(role="system", content=content), where)
+            self._add(items.Message(role="system", content=content), where)
             return
         for n, block in enumerate(content):
             place = f"{where}[{n}]"
@@ -80,7 +71,7 @@ class MessagesTranslation:
                 continue
             if kind != "text":
                 raise _unknown(block, place)
-            self._add(Message(role="system", content=[_text(block, place)]), place)
+            self._add(items.Message(role="system", content=[_text(block, place)]), place)
 
     # --- the user -----------------------------------------------------------------------------------------
 
@@ -113,9 +104,9 @@ class MessagesTranslation:
         self.tool_changes += block.get("tool_changes") or []
 
     def _say(
-        self, role: Role, content: str | list[ContentPart], where: str, blocks: list[str] | None = None
+        self, role: items.Role, content: str | list[ContentPart], where: str, blocks: list[str] | None = None
     ) -> None:
-        self._add(Message(role=role, content=content), where, blocks)
+        self._add(items.Message(role=role, content=content), where, blocks)
 
     def _result(self, block: MessageBlock, where: str) -> None:
         given = block.get("content")
@@ -128,7 +119,7 @@ class MessagesTranslation:
             output = [_part(part, place) for part, place in zip(given, blocks, strict=True)]
         else:
             raise unexpected(f"{where}.content", "a string or a list of blocks", given)
-        result = FunctionCallOutput(
+        result = items.FunctionCallOutput(
             call_id=self._call_of(string(block, "tool_use_id", where)),
             output=output,
             status="incomplete" if flag(block, "is_error", where) else None,
@@ -168,9 +159,9 @@ class MessagesTranslation:
                 )
                 self._add(item, place)
 
-    def _read_call(self, block: MessageBlock, where: str) -> Item:
+    def _read_call(self, block: MessageBlock, where: str) -> items.Item:
         given = required_object(block, "input", where)
-        call = FunctionCall(
+        call = items.FunctionCall(
             call_id=self._new_call(string(block, "id", where)),
             name=string(block, "name", where),
             arguments=encode(given).decode(),
@@ -194,27 +185,27 @@ class MessagesTranslation:
         return self._calls.get(tool_id) or call_id(tool_id)
 
 
-def _read_block(block: MessageBlock, where: str) -> Item:
+def _read_block(block: MessageBlock, where: str) -> items.Item:
     match block["type"]:
         case "thinking":
             return _thinking(block, where)
         case "redacted_thinking":
             data = string(block, "data", where)
             if is_sealed(data):
-                return Reasoning(summary=[], encrypted_content=data)
-            return with_block(Reasoning(summary=[]), block)
-    if not is_valid_extension_type(VENDOR + block["type"]):
+                return items.Reasoning(summary=[], encrypted_content=data)
+            return with_block(items.Reasoning(summary=[]), block)
+    if not items.is_valid_extension_type(VENDOR + block["type"]):
         raise _unknown(block, where)
-    return vendor_item(SLUG, block["type"], id="", data=block)
+    return items.vendor_item(SLUG, block["type"], id="", data=block)
 
 
-def _thinking(block: MessageBlock, where: str) -> Reasoning:
+def _thinking(block: MessageBlock, where: str) -> items.Reasoning:
     """One that was signed here is opened for its model again; another's signature is that model's affair."""
     words, signature = string(block, "thinking", where), optional_string(block, "signature", where)
     content: list[ContentPart] | None = [ReasoningText(words)] if words else None
     if signature and is_sealed(signature):
-        return Reasoning(summary=[], content=content, encrypted_content=signature)
-    thought = Reasoning(summary=[], content=content)
+        return items.Reasoning(summary=[], content=content, encrypted_content=signature)
+    thought = items.Reasoning(summary=[], content=content)
     return with_block(thought, block) if signature else thought
 
 
@@ -252,7 +243,7 @@ def _part(block: Any, where: str) -> ContentPart:
 def _own(block: MessageBlock, where: str) -> ContentPart:
     """What only this API has; a provider of another gets a receipt instead."""
     kind = VENDOR + block["type"]
-    if not is_valid_extension_type(kind):
+    if not items.is_valid_extension_type(kind):
         raise _unknown(block, where)
     return Opaque.make(type=kind, data=block)
 

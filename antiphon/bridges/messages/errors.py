@@ -4,16 +4,8 @@ import re
 
 from msgspec import UNSET, Struct, UnsetType
 
+from antiphon.spec import errors
 from antiphon.spec.codec import encode
-from antiphon.spec.errors import (
-    CONTEXT_LENGTH_EXCEEDED,
-    ERROR_TYPE_ALIASES,
-    INSUFFICIENT_QUOTA,
-    INVALID_ENCRYPTED_CONTENT,
-    MODEL_OVERLOADED,
-    TIMEOUT,
-    ErrorPayload,
-)
 
 OVERLOADED = 529
 
@@ -67,7 +59,7 @@ class MessagesErrorBody(Struct, tag_field="type", tag="error"):
     request_id: str = ""
 
 
-def encode_error(error: ErrorPayload, status: int, request_id: str) -> tuple[bytes, int]:
+def encode_error(error: errors.ErrorPayload, status: int, request_id: str) -> tuple[bytes, int]:
     """An error of the gateway as this API's body, and its status there."""
     status = _status(error, status)
     kind = _TYPES.get(status) or ("invalid_request_error" if status < 500 else "api_error")
@@ -77,24 +69,24 @@ def encode_error(error: ErrorPayload, status: int, request_id: str) -> tuple[byt
     return encode(MessagesErrorBody(body, request_id)), status
 
 
-def _status(error: ErrorPayload, status: int) -> int:
-    if error.code == MODEL_OVERLOADED:
+def _status(error: errors.ErrorPayload, status: int) -> int:
+    if error.code == errors.MODEL_OVERLOADED:
         return OVERLOADED
-    if error.code == INSUFFICIENT_QUOTA:
+    if error.code == errors.INSUFFICIENT_QUOTA:
         return 402
-    if error.code == TIMEOUT and status >= 500:
+    if error.code == errors.TIMEOUT and status >= 500:
         return 504
-    if error.code == CONTEXT_LENGTH_EXCEEDED:
+    if error.code == errors.CONTEXT_LENGTH_EXCEEDED:
         return 400
-    known = ERROR_TYPE_ALIASES.get(error.type, error.type)
+    known = errors.ERROR_TYPE_ALIASES.get(error.type, error.type)
     return 400 if known == "invalid_request" and status >= 500 else status
 
 
-def _message(error: ErrorPayload) -> str:
+def _message(error: errors.ErrorPayload) -> str:
     message = error.message
-    if error.code == CONTEXT_LENGTH_EXCEEDED:
+    if error.code == errors.CONTEXT_LENGTH_EXCEEDED:
         return overflow(message)
-    if error.code == INVALID_ENCRYPTED_CONTENT:
+    if error.code == errors.INVALID_ENCRYPTED_CONTENT:
         message = f"Invalid `signature` in `thinking` block: {message}"
     if not error.param:
         return message

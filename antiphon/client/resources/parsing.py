@@ -8,16 +8,7 @@ from typing import Any, Generic, TypeVar, cast, get_origin
 import msgspec
 
 from antiphon.client.errors import Incomplete, Mismatch, Refused, ResponseFailed, UsageError
-from antiphon.client.tools.parameter_schema import (
-    Schema,
-    SchemaError,
-    is_pydantic,
-    loose,
-    schema_of,
-    strictly,
-    validate,
-    without_nulls,
-)
+from antiphon.client.tools import parameter_schema
 from antiphon.spec.codec import to_builtins
 from antiphon.spec.content import Refusal
 from antiphon.spec.items import Message
@@ -44,11 +35,11 @@ def text_param(into: type[Any], given: TextParam | Mapping[str, object] | None) 
     The schema is strict, every property named and required, unless the type has keys of any name.
     """
     schema = _plain_schema(into)
-    strict = not loose(schema)
+    strict = not parameter_schema.loose(schema)
     format = {
         "type": "json_schema",
         "name": _UNFIT.sub("_", into.__name__)[:MAX_NAME],
-        "schema": strictly(schema) if strict else schema,
+        "schema": parameter_schema.strictly(schema) if strict else schema,
         "strict": strict,
     }
     return {**(to_builtins(given) if given is not None else {}), "format": format}
@@ -82,21 +73,21 @@ def final_text(response: Response) -> str:
 
 def _value(text: str, into: type[T]) -> T:
     schema = _plain_schema(into)
-    given = without_nulls(msgspec.json.decode(text), schema, schema)
-    if is_pydantic(into):
-        return cast(T, validate(into, given))
-    return msgspec.convert(given, into, dec_hook=validate, str_keys=True)
+    given = parameter_schema.without_nulls(msgspec.json.decode(text), schema, schema)
+    if parameter_schema.is_pydantic(into):
+        return cast(T, parameter_schema.validate(into, given))
+    return msgspec.convert(given, into, dec_hook=parameter_schema.validate, str_keys=True)
 
 
-def _plain_schema(into: Any) -> Schema:
+def _plain_schema(into: Any) -> parameter_schema.Schema:
     if not isinstance(into, type) and get_origin(into) is None:
         raise UsageError(
             "the output is a class: a msgspec Struct, a dataclass or a Pydantic model, "
             f"and not a {type(into).__name__}"
         )
     try:
-        schema = schema_of(into, getattr(into, "__name__", repr(into)))
-    except SchemaError as error:
+        schema = parameter_schema.schema_of(into, getattr(into, "__name__", repr(into)))
+    except parameter_schema.SchemaError as error:
         raise UsageError(f"the output has no JSON Schema; {error}") from None
     if schema.get("type") != "object":
         raise UsageError(f"{into!r} is not an object with named fields; put it into one")

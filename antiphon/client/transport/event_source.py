@@ -7,14 +7,7 @@ from dataclasses import replace
 
 from msgspec import Struct, json
 
-from antiphon.client.errors import (
-    AntiphonError,
-    ConnectionFailed,
-    StatusError,
-    StreamBroken,
-    TimedOut,
-    UnexpectedAnswer,
-)
+from antiphon.client import errors
 from antiphon.client.transport.body_formats import EventPayload, Payloads
 from antiphon.client.transport.http import Body, Clock, Http, HttpCall, path_to
 from antiphon.client.transport.retry import pause_before_next
@@ -81,8 +74,8 @@ class HttpSource:
             self._pending += self._payloads.close() if piece is None else self._payloads.feed(piece)
         except EventTooLarge as error:
             raise self._broken_stream(str(error)) from None
-        except (ConnectionFailed, TimedOut) as error:
-            if isinstance(error, TimedOut) and (error.limit == "total" or not self._resumable()):
+        except (errors.ConnectionFailed, errors.TimedOut) as error:
+            if isinstance(error, errors.TimedOut) and (error.limit == "total" or not self._resumable()):
                 self.reader.close()
                 raise
             await self._take_up(error)
@@ -94,7 +87,7 @@ class HttpSource:
             return
         try:
             if self.reader.finished:
-                with suppress(AntiphonError, TimeoutError):
+                with suppress(errors.AntiphonError, TimeoutError):
                     async with asyncio.timeout(_DRAIN):
                         await body.read(65536)
         finally:
@@ -131,7 +124,7 @@ class HttpSource:
         if not self._heard and self._body is not None and self._body.content_type != "text/event-stream":
             self.reader.close()
             kind = self._body.content_type or "no content type"
-            raise UnexpectedAnswer(
+            raise errors.UnexpectedAnswer(
                 f"the server sent {kind} where a stream of events was due; check the address"
             )
         await self._take_up(None)
@@ -145,13 +138,13 @@ class HttpSource:
         response = self.reader.response
         return response.id if self._heard and response.background and self._last >= 0 else ""
 
-    async def _take_up(self, lost: ConnectionFailed | TimedOut | None) -> None:
+    async def _take_up(self, lost: errors.ConnectionFailed | errors.TimedOut | None) -> None:
         id = self._resumable()
         why = str(lost) if lost else "the stream ended before the response did"
         if not id:
             raise self._broken_stream(f"{why}; ask again, or use `background=True` to have streams resumed")
         assert self._clock is not None
-        error = lost or ConnectionFailed(why, sent=True)
+        error = lost or errors.ConnectionFailed(why, sent=True)
         pause = pause_before_next(
             error, self._attempts, self._http.retries, repeatable=True, remaining=self._clock.remaining()
         )
@@ -166,7 +159,7 @@ class HttpSource:
         call = replace(self._call, method="GET", path=path, body=None, query=query, repeatable=True)
         try:
             await self._connect(call)
-        except (StatusError, ConnectionFailed) as failed:
+        except (errors.StatusError, errors.ConnectionFailed) as failed:
             raise self._broken_stream(f"{why}, and it could not be resumed: {failed}") from failed
 
     async def _drop(self) -> None:
@@ -174,8 +167,8 @@ class HttpSource:
         if body is not None:
             await body.close()
 
-    def _broken_stream(self, message: str) -> StreamBroken:
-        return StreamBroken(message, self.reader.close())
+    def _broken_stream(self, message: str) -> errors.StreamBroken:
+        return errors.StreamBroken(message, self.reader.close())
 
 
 def _number_of(data: str) -> int | None:

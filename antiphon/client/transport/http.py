@@ -10,16 +10,7 @@ from urllib.parse import parse_qsl, quote
 
 import httpx
 
-from antiphon.client.errors import (
-    AntiphonError,
-    ConnectionFailed,
-    Limit,
-    StatusError,
-    TimedOut,
-    UnexpectedAnswer,
-    UsageError,
-    without_traceback,
-)
+from antiphon.client import errors
 from antiphon.client.resources.parameters import RequestOptions, Watch
 from antiphon.client.settings import Retries, ServerAddress, Timeouts
 from antiphon.client.transport.answer_limits import UNPACKED, limit_answers
@@ -50,7 +41,7 @@ class Clock:
         return None if self._ends is None else self._ends - asyncio.get_running_loop().time()
 
     @asynccontextmanager
-    async def within(self, limit: Limit, seconds: float | None) -> AsyncIterator[None]:
+    async def within(self, limit: errors.Limit, seconds: float | None) -> AsyncIterator[None]:
         """Raises `TimedOut` at the end of this limit or of the total time, with the name of the earlier
         one.
         """
@@ -61,7 +52,7 @@ class Clock:
             async with asyncio.timeout(wait):
                 yield
         except TimeoutError:
-            raise TimedOut(limit, seconds or 0.0) from None
+            raise errors.TimedOut(limit, seconds or 0.0) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +105,7 @@ class Http:
                 transport=transport,
             )
         except (ValueError, TypeError, OSError, ImportError) as error:
-            raise UsageError(f"the HTTP client cannot be set up: {error}") from None
+            raise errors.UsageError(f"the HTTP client cannot be set up: {error}") from None
 
     def call(
         self,
@@ -154,7 +145,7 @@ class Http:
         while True:
             try:
                 return await work()
-            except AntiphonError as error:
+            except errors.AntiphonError as error:
                 pause = pause_before_next(
                     error, attempt, self.retries, repeatable=call.repeatable, remaining=clock.remaining()
                 )
@@ -166,11 +157,11 @@ class Http:
     def check(self) -> None:
         """May it be used, here and now? Connections live in the event loop that made them."""
         if self.closed:
-            raise UsageError("this client is closed; create a new one")
+            raise errors.UsageError("this client is closed; create a new one")
         loop = asyncio.get_running_loop()
         self._loop = self._loop or loop
         if self._loop is not loop:
-            raise UsageError(
+            raise errors.UsageError(
                 "an AsyncClient belongs to the event loop that used it first; make one in each, or use Client"
             )
 
@@ -184,14 +175,14 @@ class Http:
         address = self.address
         try:
             return await self._request(call, clock, address)
-        except StatusError as missing:
+        except errors.StatusError as missing:
             versioned = address.with_version()
             if missing.status != 404 or versioned is None:
                 raise
             try:
                 body = await self._request(call, clock, versioned)
-            except AntiphonError as error:
-                if not isinstance(error, StatusError) or error.status == 404:
+            except errors.AntiphonError as error:
+                if not isinstance(error, errors.StatusError) or error.status == 404:
                     raise missing from None
                 self._switch_to(versioned)
                 raise
@@ -219,7 +210,7 @@ class Http:
                     timeout=httpx.Timeout(None, connect=limits.connect),
                 )
             except (TypeError, ValueError) as error:
-                raise UsageError(f"a header of the request cannot be sent: {error}") from None
+                raise errors.UsageError(f"a header of the request cannot be sent: {error}") from None
             if call.watch is not None:
                 call.watch.sent(call.method, str(request.url), call.body or b"")
             answer = await self._send(request)
@@ -230,7 +221,7 @@ class Http:
             return body
         try:
             content = await body.read(_MAX_ERROR_BODY)
-        except (ConnectionFailed, UnexpectedAnswer):
+        except (errors.ConnectionFailed, errors.UnexpectedAnswer):
             content = b""
         finally:
             await body.close()
@@ -258,7 +249,7 @@ class Http:
 
 def path_to(collection: str, id: str, *more: str) -> str:
     if not id or not id.strip("."):
-        raise UsageError(f"an id is needed, and {id!r} is none")
+        raise errors.UsageError(f"an id is needed, and {id!r} is none")
     return "/".join((collection, *(quote(part, safe="") for part in (id, *more))))
 
 
@@ -302,7 +293,7 @@ class Body:
             pieces.append(piece)
             size += len(piece)
             if size > limit:
-                raise UnexpectedAnswer(f"the server's answer is larger than {limit:,} bytes")
+                raise errors.UnexpectedAnswer(f"the server's answer is larger than {limit:,} bytes")
         return b"".join(pieces)
 
     async def close(self) -> None:
@@ -324,11 +315,11 @@ async def _abort(connection: object) -> None:
             await close()
 
 
-def _to_status_error(answer: httpx.Response, body: bytes, address: ServerAddress) -> StatusError:
+def _to_status_error(answer: httpx.Response, body: bytes, address: ServerAddress) -> errors.StatusError:
     error = status_error(answer.status_code, answer.headers, body, address.redact)
     if answer.is_redirect:
         target = str(answer.headers.get("location", ""))[:200]
-        error = StatusError(
+        error = errors.StatusError(
             answer.status_code, f"it wants another address, {target!r}; set it as the base URL"
         )
     return error
@@ -340,26 +331,26 @@ async def _translate_errors(address: ServerAddress, limits: Timeouts) -> AsyncIt
     try:
         yield
     except (httpx.ConnectTimeout, httpx.PoolTimeout):
-        raise TimedOut("connect", limits.connect or 0.0) from None
+        raise errors.TimedOut("connect", limits.connect or 0.0) from None
     except httpx.ConnectError as error:
         why = "is it one for http://, without TLS?" if _NO_TLS in str(error) else address.advice()
-        raise ConnectionFailed(
+        raise errors.ConnectionFailed(
             f"no connection to {where}: {_describe(error)}; {why}", sent=False
-        ) from without_traceback(error)
+        ) from errors.without_traceback(error)
     except httpx.ProxyError as error:
         message = f"the proxy refused {where}: {_describe(error)}"
-        raise ConnectionFailed(message, sent=False) from without_traceback(error)
+        raise errors.ConnectionFailed(message, sent=False) from errors.without_traceback(error)
     except (httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.LocalProtocolError) as error:
         message = f"the request to {where} cannot be sent: {_describe(error)}"
-        raise UsageError(message) from without_traceback(error)
+        raise errors.UsageError(message) from errors.without_traceback(error)
     except httpx.DecodingError as error:
         message = f"the answer of {where} cannot be unpacked: {_describe(error)}"
-        raise UnexpectedAnswer(message) from without_traceback(error)
+        raise errors.UnexpectedAnswer(message) from errors.without_traceback(error)
     except (httpx.HTTPError, httpx.StreamError, OSError) as error:
         if isinstance(error, TimeoutError):
             raise
         message = f"the connection to {where} broke: {_describe(error)}"
-        raise ConnectionFailed(message, sent=True) from without_traceback(error)
+        raise errors.ConnectionFailed(message, sent=True) from errors.without_traceback(error)
 
 
 def _describe(error: Exception) -> str:

@@ -1,14 +1,7 @@
 """Chats: trees of responses that every face of the gateway shows."""
 
 from antiphon.engine.chat_checks import chat_not_found, check_free
-from antiphon.server.api.objects import (
-    ChatEditBody,
-    ChatList,
-    ChatObject,
-    ChatResponse,
-    ChatResponseList,
-    DeletedChat,
-)
+from antiphon.server.api import objects
 from antiphon.server.endpoint import LIMIT, Endpoint, Query, after
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
@@ -25,7 +18,7 @@ from antiphon.wires.worker_thread import in_worker_thread
 _MOST_SEARCHED = 200
 
 
-async def list_chats(gateway: Gateway, exchange: Exchange) -> ChatList:
+async def list_chats(gateway: Gateway, exchange: Exchange) -> objects.ChatList:
     """The one that changed last comes first."""
     paging, search = Paging.of(exchange), exchange.query("search") or ""
     if len(search) > _MOST_SEARCHED:
@@ -37,10 +30,10 @@ async def list_chats(gateway: Gateway, exchange: Exchange) -> ChatList:
         )
     except UnknownCursor:
         raise unknown_cursor(paging.after, "chat") from None
-    return ChatList.of([_chat_object(chat) for chat in page.chats], more=page.more)
+    return objects.ChatList.of([_chat_object(chat) for chat in page.chats], more=page.more)
 
 
-async def create(gateway: Gateway, exchange: Exchange, body: ChatEditBody) -> ChatObject:
+async def create(gateway: Gateway, exchange: Exchange, body: objects.ChatEditBody) -> objects.ChatObject:
     """With `current`, a response that is in no chat yet becomes its newest, and all that it continues
     comes with it.
     """
@@ -65,7 +58,7 @@ async def create(gateway: Gateway, exchange: Exchange, body: ChatEditBody) -> Ch
     return _chat_object(made)
 
 
-async def retrieve(gateway: Gateway, exchange: Exchange) -> ChatObject:
+async def retrieve(gateway: Gateway, exchange: Exchange) -> objects.ChatObject:
     id = exchange.params["id"]
     found = await gateway.store.chat(exchange.context.tenant, id)
     if found is None:
@@ -73,7 +66,7 @@ async def retrieve(gateway: Gateway, exchange: Exchange) -> ChatObject:
     return _chat_object(found)
 
 
-async def update(gateway: Gateway, exchange: Exchange, body: ChatEditBody) -> ChatObject:
+async def update(gateway: Gateway, exchange: Exchange, body: objects.ChatEditBody) -> objects.ChatObject:
     """Renames it, pins it, or moves it to another branch. What is left out stays."""
     tenant, id = exchange.context.tenant, exchange.params["id"]
     if body.current is not None:
@@ -89,7 +82,7 @@ async def update(gateway: Gateway, exchange: Exchange, body: ChatEditBody) -> Ch
     return _chat_object(found)
 
 
-async def delete(gateway: Gateway, exchange: Exchange) -> DeletedChat:
+async def delete(gateway: Gateway, exchange: Exchange) -> objects.DeletedChat:
     """Its responses go with it; one that still runs is cancelled first."""
     tenant, id = exchange.context.tenant, exchange.params["id"]
     found, cancelled = await gateway.store.chat(tenant, id), None
@@ -99,7 +92,7 @@ async def delete(gateway: Gateway, exchange: Exchange) -> DeletedChat:
         found = await gateway.store.chat(tenant, id)
     if not await gateway.store.delete_chat(tenant, id):
         raise chat_not_found(id)
-    return DeletedChat(id=id)
+    return objects.DeletedChat(id=id)
 
 
 async def responses(gateway: Gateway, exchange: Exchange) -> None:
@@ -131,8 +124,8 @@ def _current_is_gone(conflict: StoreConflict) -> SpecError:
     return SpecError(ErrorPayload("not_found", str(conflict), "response_not_found", "current"))
 
 
-def _chat_object(chat: StoredChat) -> ChatObject:
-    return ChatObject(
+def _chat_object(chat: StoredChat) -> objects.ChatObject:
+    return objects.ChatObject(
         id=chat.id,
         title=chat.title,
         current=chat.current,
@@ -145,12 +138,14 @@ def _chat_object(chat: StoredChat) -> ChatObject:
 
 
 def _encode_page(page: ChatNodes) -> bytes:
-    return encode_long(ChatResponseList.of([_response_object(node) for node in page.nodes], more=page.more))
+    return encode_long(
+        objects.ChatResponseList.of([_response_object(node) for node in page.nodes], more=page.more)
+    )
 
 
-def _response_object(node: ChatNode) -> ChatResponse:
+def _response_object(node: ChatNode) -> objects.ChatResponse:
     response = decode_response(node.body)
-    return ChatResponse(
+    return objects.ChatResponse(
         id=node.id,
         previous_response_id=node.previous,
         created_at=response.created_at,
@@ -185,7 +180,7 @@ ENDPOINTS = (
         responses,
         "listChatResponses",
         "List the responses of a chat",
-        answer=ChatResponseList,
+        answer=objects.ChatResponseList,
         query=_PAGING,
     ),
 )

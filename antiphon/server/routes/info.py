@@ -8,14 +8,7 @@ from antiphon.bridges.encoder import Headers
 from antiphon.config import Target
 from antiphon.engine.routing.routes import Routes
 from antiphon.providers.base import Provider
-from antiphon.server.api.objects import (
-    AuditReport,
-    Health,
-    Readiness,
-    RouteList,
-    RouteStatus,
-    TargetStatus,
-)
+from antiphon.server.api import objects
 from antiphon.server.endpoint import Endpoint
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
@@ -25,7 +18,7 @@ from antiphon.store import StoreError
 HTML = b"text/html; charset=utf-8"
 SVG = b"image/svg+xml"
 _STORE_TIMEOUT = 2.0
-_HEALTHY = encode(Health())
+_HEALTHY = encode(objects.Health())
 PAGE_HEADERS: Headers = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
@@ -66,11 +59,11 @@ async def readyz(gateway: Gateway, exchange: Exchange) -> None:
     states = {
         name: _state(usable[name]) if name in usable else "disabled" for name in gateway.config.providers
     }
-    answer = Readiness(status="ready" if ready else "not_ready", store=store, models=states)
+    answer = objects.Readiness(status="ready" if ready else "not_ready", store=store, models=states)
     await exchange.answer(encode(answer), 200 if ready else 503)
 
 
-async def audit(gateway: Gateway, exchange: Exchange) -> AuditReport:
+async def audit(gateway: Gateway, exchange: Exchange) -> objects.AuditReport:
     """How many streams and answers this worker has audited, as `[server] audit` asks for, and how often
     each rule of the protocol was broken.
     """
@@ -100,17 +93,17 @@ def _file(name: str) -> bytes:
     return files("antiphon.server").joinpath(name).read_bytes()
 
 
-async def routes(gateway: Gateway, exchange: Exchange) -> RouteList:
+async def routes(gateway: Gateway, exchange: Exchange) -> objects.RouteList:
     """Every name that has several targets, with the state of each: whether it is asked or rests after
     failures, and how fast it is.
     """
     return route_list(gateway.engine.routes)
 
 
-def route_list(routes: Routes) -> RouteList:
-    return RouteList(
+def route_list(routes: Routes) -> objects.RouteList:
+    return objects.RouteList(
         data=[
-            RouteStatus(
+            objects.RouteStatus(
                 name=one.route.name,
                 strategy=one.route.settings.strategy,
                 on_cut=one.route.settings.on_cut,
@@ -122,11 +115,11 @@ def route_list(routes: Routes) -> RouteList:
     )
 
 
-def _status(routes: Routes, target: Target) -> TargetStatus:
+def _status(routes: Routes, target: Target) -> objects.TargetStatus:
     state, now = routes.states[target], routes.clock()
     breaker, estimates = state.breaker, state.estimates
     is_known = target.provider in routes.providers
-    return TargetStatus(
+    return objects.TargetStatus(
         target=str(target),
         state=breaker.state(now) if is_known else "disabled",
         probing=breaker.is_probed(now),
@@ -153,11 +146,11 @@ ENDPOINTS = (
         healthz,
         "hello",
         "Check liveness, for clients that use this path",
-        answer=Health,
+        answer=objects.Health,
         open=True,
     ),
-    Endpoint("GET /healthz", healthz, "health", "Check liveness", answer=Health, open=True),
-    Endpoint("GET /readyz", readyz, "readiness", "Check readiness", answer=Readiness, open=True),
+    Endpoint("GET /healthz", healthz, "health", "Check liveness", answer=objects.Health, open=True),
+    Endpoint("GET /readyz", readyz, "readiness", "Check readiness", answer=objects.Readiness, open=True),
     Endpoint("GET /docs", docs, "page", "Get this description as a page", answer="text/html", open=True),
     Endpoint(
         "GET /favicon.svg", favicon, "icon", "Get the icon of the page", answer="image/svg+xml", open=True

@@ -20,18 +20,8 @@ from secrets import token_hex
 from weakref import finalize
 
 from antiphon.store.base import StoreError, StoreFull
+from antiphon.store.sqlite import journal_format
 from antiphon.store.sqlite.disk_space import describe_os_error, make_room
-from antiphon.store.sqlite.journal_format import (
-    END,
-    START,
-    VERSION,
-    Record,
-    encode_header,
-    encode_record,
-    has_rows,
-    new_mark,
-    read_records,
-)
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +39,8 @@ class _JournalFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.mark = new_mark()
-        self.size = START
+        self.mark = journal_format.new_mark()
+        self.size = journal_format.START
         # Locked before it has its name, so that no process takes it for an abandoned one.
         hidden = path.with_name(f".{path.name}")
         self.file = os.open(hidden, os.O_RDWR | os.O_CREAT, 0o600)
@@ -58,7 +48,7 @@ class _JournalFile:
             fcntl.flock(self.file, fcntl.LOCK_EX)
             make_room(self.file, 0, _ROOM)
             self.map = mmap(self.file, _ROOM)
-            self.map[:START] = encode_header(self.mark)
+            self.map[: journal_format.START] = journal_format.encode_header(self.mark)
             os.rename(hidden, path)
         except BaseException:
             hidden.unlink(missing_ok=True)
@@ -73,13 +63,13 @@ class _JournalFile:
 
     def end_at(self, place: int) -> None:
         """Writes the blank that ends the records."""
-        self.map[place : place + len(END)] = END
+        self.map[place : place + len(journal_format.END)] = journal_format.END
 
     def empty(self) -> None:
-        self.mark = new_mark()
-        self.size = START
-        self.end_at(START)  # first, so that no old row looks damaged under the new mark
-        self.map[:START] = encode_header(self.mark)
+        self.mark = journal_format.new_mark()
+        self.size = journal_format.START
+        self.end_at(journal_format.START)  # first, so that no old row looks damaged under the new mark
+        self.map[: journal_format.START] = journal_format.encode_header(self.mark)
         if len(self.map) > _LARGE:
             self.map.close()
             os.ftruncate(self.file, _ROOM)
@@ -104,10 +94,10 @@ class Journal:
             self.close()
             raise
 
-    def append(self, record: bytes, version: int = VERSION) -> None:
+    def append(self, record: bytes, version: int = journal_format.VERSION) -> None:
         """Writes a record; raises `StoreFull`, and writes nothing, if there is no room."""
         side = self._sides[self._current]
-        start, data = side.size, encode_record(side.mark, record, version)
+        start, data = side.size, journal_format.encode_record(side.mark, record, version)
         end = start + len(data)
         try:
             if end > len(side.map):
@@ -122,7 +112,7 @@ class Journal:
                 "nothing was written. "
                 "Free some space, or remove stored responses with `antiphon store prune`."
             ) from error
-        side.size = end - len(END)
+        side.size = end - len(journal_format.END)
 
     def switch_files(self) -> int:
         """Appends to the other file from now on, if that is empty.
@@ -130,7 +120,7 @@ class Journal:
         Returns the file that can be emptied once everything appended so far is in the database.
         """
         other = 1 - self._current
-        if self._sides[other].size == START:
+        if self._sides[other].size == journal_format.START:
             self._current, other = other, self._current
         return other
 
@@ -147,8 +137,8 @@ class Journal:
             if path not in mine:
                 try:
                     with path.open("rb") as file:
-                        start = file.read(START + len(END))
-                    holds = has_rows(start)
+                        start = file.read(journal_format.START + len(journal_format.END))
+                    holds = journal_format.has_rows(start)
                 except OSError:
                     continue
                 if holds:
@@ -158,7 +148,7 @@ class Journal:
     def close(self) -> None:
         """Removes empty files; rows that never reached the database stay for the next process."""
         for side in self._sides:
-            if side.size == START:
+            if side.size == journal_format.START:
                 side.path.unlink(missing_ok=True)
             side.close()
 
@@ -174,8 +164,8 @@ def find_set_aside(database: Path) -> list[Path]:
     return sorted(database.parent.glob(f"{database.name}{SET_ASIDE}*"))
 
 
-def read_journal(path: Path) -> list[Record]:
-    return list(read_records(path.read_bytes()))
+def read_journal(path: Path) -> list[journal_format.Record]:
+    return list(journal_format.read_records(path.read_bytes()))
 
 
 class AbandonedJournal:
@@ -185,13 +175,13 @@ class AbandonedJournal:
         self.path = path
         # Closes the file only once: its number may be that of another file afterwards.
         self._close = finalize(self, os.close, file)
-        self._bad: list[tuple[Record, str]] = []
+        self._bad: list[tuple[journal_format.Record, str]] = []
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[journal_format.Record]:
         self._bad.clear()
         return read_journal(self.path)
 
-    def set_aside(self, record: Record, why: str) -> None:
+    def set_aside(self, record: journal_format.Record, why: str) -> None:
         """Keeps this record in a file of its own when the journal is finished."""
         self._bad.append((record, why))
 
@@ -208,9 +198,10 @@ class AbandonedJournal:
     def _keep(self) -> None:
         name, _, rest = self.path.name.partition(SUFFIX)
         kept = self.path.with_name(f"{name}{SET_ASIDE}{rest}")
-        mark = new_mark()
-        data = encode_header(mark) + b"".join(
-            encode_record(mark, record.data, record.version)[: -len(END)] for record, _ in self._bad
+        mark = journal_format.new_mark()
+        data = journal_format.encode_header(mark) + b"".join(
+            journal_format.encode_record(mark, record.data, record.version)[: -len(journal_format.END)]
+            for record, _ in self._bad
         )
         try:
             file = os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
