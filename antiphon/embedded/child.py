@@ -118,12 +118,12 @@ def _ask_properties(url: str, key: str) -> dict[str, Any]:
     request = urllib.request.Request(f"{url}/props", headers={"Authorization": f"Bearer {key}"})
     without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with without_proxy.open(request, timeout=10) as answer:
-        told = json.load(answer)
-    can = told.get("chat_template_caps", {})
+        properties = json.load(answer)
+    can = properties.get("chat_template_caps", {})
     return {
-        "n_ctx": int(told["default_generation_settings"]["n_ctx"]),
+        "n_ctx": int(properties["default_generation_settings"]["n_ctx"]),
         "tools": bool(can.get("supports_tools") and can.get("supports_tool_calls")),
-        "thinks": "enable_thinking" in told.get("chat_template", ""),
+        "thinks": "enable_thinking" in properties.get("chat_template", ""),
     }
 
 

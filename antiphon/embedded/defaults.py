@@ -59,7 +59,7 @@ _OPENING: Final = (
 _SMALL: Final = Defaults(
     {"temperature": 0.0, "top_p": 0.9}, _AGAINST_LOOPS | _END_SOONER, longest=512, opening=_OPENING
 )
-# Those who publish models that think warn of temperature 0: such a model repeats itself without an end.
+# The publishers of models that think warn of temperature 0: such a model repeats itself without an end.
 _OTHER: Final = Defaults({"temperature": 0.6, "top_p": 0.95})
 
 

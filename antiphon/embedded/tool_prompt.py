@@ -66,20 +66,20 @@ def build_call_messages(
     messages: Sequence[PromptMessage], tools: Sequence[PromptTool]
 ) -> list[PromptMessage]:
     """The conversation as the model sees it when it is to call one of these functions."""
-    told = _in_words(messages)
+    plain = _in_words(messages)
     prompt = tool_prompt(tools)
-    if told and told[0]["role"] == "system":
-        first = {"role": "system", "content": f"{_text(told[0])}\n\n{prompt}"}
-        return [first, *told[1:]]
-    return [{"role": "system", "content": prompt}, *told]
+    if plain and plain[0]["role"] == "system":
+        first = {"role": "system", "content": f"{_text(plain[0])}\n\n{prompt}"}
+        return [first, *plain[1:]]
+    return [{"role": "system", "content": prompt}, *plain]
 
 
 def build_answer_messages(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
     """The conversation as the model sees it when it is to answer in words."""
-    told = _in_words(messages)
+    plain = _in_words(messages)
     if messages and messages[-1]["role"] == "tool" and (question := last_question(messages)):
-        told[-1] = {"role": "user", "content": f"{told[-1]['content']}\n{_ASK} {question}"}
-    return told
+        plain[-1] = {"role": "user", "content": f"{plain[-1]['content']}\n{_ASK} {question}"}
+    return plain
 
 
 def last_question(messages: Sequence[PromptMessage]) -> str:
@@ -90,7 +90,7 @@ def last_question(messages: Sequence[PromptMessage]) -> str:
 def _in_words(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
     """Calls and their outputs as plain messages, because the template would drop them without a word."""
     calls_by_id: dict[str, str] = {}
-    told: list[PromptMessage] = []
+    plain: list[PromptMessage] = []
     before = ""
     for message in messages:
         role = message["role"]
@@ -98,20 +98,20 @@ def _in_words(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
             call = calls_by_id.get(message.get("tool_call_id", ""), "the function")
             said = f"The result of {call} is: {_text(message)}"
             if before == "tool":
-                told[-1] = {"role": "user", "content": f"{told[-1]['content']}\n{said}"}
+                plain[-1] = {"role": "user", "content": f"{plain[-1]['content']}\n{said}"}
             else:
-                told.append({"role": "user", "content": said})
+                plain.append({"role": "user", "content": said})
         elif calls := message.get("tool_calls"):
             for call in calls:
                 name, arguments = call["function"]["name"], call["function"]["arguments"]
                 calls_by_id[call["id"]] = name if len(calls) == 1 else f"{name} {arguments}"
             functions = [call["function"] for call in calls]
             said = "\n".join(f"I called {one['name']} with {one['arguments']}." for one in functions)
-            told.append({"role": role, "content": "\n".join(filter(None, (_text(message), said)))})
+            plain.append({"role": role, "content": "\n".join(filter(None, (_text(message), said)))})
         else:
-            told.append(message)
+            plain.append(message)
         before = role
-    return told
+    return plain
 
 
 def _text(message: PromptMessage) -> str:

@@ -52,9 +52,9 @@ def get_speaker(message: items.Message) -> str:
     return str(extras(message).get("name") or "") if type(message) is not items.Message else ""
 
 
-def note_speakers(turn: Turn, provider: str, told: list[InputEntry]) -> None:
+def note_speakers(turn: Turn, provider: str, context: list[InputEntry]) -> None:
     """Leave a receipt for each name of a speaker, on a wire that has none."""
-    for entry in told:
+    for entry in context:
         if isinstance(entry.item, items.Message) and get_speaker(entry.item):
             turn.receipt(provider, f"{entry.where}.name", "this wire has no names of participants")
 
@@ -66,24 +66,24 @@ def speeches(
 
     `vendor` is how the types of items begin that only this provider knows, and that its model said.
     """
-    told = entries(turn)
+    context = entries(turn)
     if not has_names:
-        note_speakers(turn, provider, told)
-    if len(told) == 1 and isinstance(said := told[0].item, items.Message) and said.role == "user":
-        return [Speech("user", told)]  # how every conversation begins
-    return _Speeches(turn, told, provider, vendor).all()
+        note_speakers(turn, provider, context)
+    if len(context) == 1 and isinstance(said := context[0].item, items.Message) and said.role == "user":
+        return [Speech("user", context)]  # how every conversation begins
+    return _Speeches(turn, context, provider, vendor).all()
 
 
 class _Speeches:
     def __init__(
-        self, turn: Turn, told: list[InputEntry], provider: str, vendor: str | tuple[str, ...]
+        self, turn: Turn, context: list[InputEntry], provider: str, vendor: str | tuple[str, ...]
     ) -> None:
         self._turn = turn
         self._provider = provider
         self._vendor = vendor
         self._done: list[Speech] = []
         self._outputs: defaultdict[str, deque[InputEntry]] = defaultdict(deque)
-        self._entries = [one for entry in told if (one := self._as_function_item(entry)) is not None]
+        self._entries = [one for entry in context if (one := self._as_function_item(entry)) is not None]
         for entry in self._entries:
             if isinstance(entry.item, (items.FunctionCallOutput, items.CustomToolCallOutput)):
                 self._outputs[entry.item.call_id].append(entry)

@@ -162,19 +162,19 @@ class Assembly:
         where = (place.sequence_number, growing.id, growing.index, number)
         return self._emit(ev.OutputTextAnnotationAddedEvent(*where, at, annotation))
 
-    def finish(self, sequence_number: int, told: list[Item], status: ItemStatus) -> list[Item]:
+    def finish(self, sequence_number: int, final: list[Item], status: ItemStatus) -> list[Item]:
         """The final output: that of the terminal event, or what was streamed if it has none."""
-        if not told and self.items:
+        if not final and self.items:
             self._note_oddity("the final response has no output; it is taken from the stream")
             self.close(sequence_number, status)
             return self.output()
-        told = [as_output(item) for item in told]
-        found = self._match_output(told)
+        final = [as_output(item) for item in final]
+        found = self._match_output(final)
         left_out = len(self.items) - len(found)
         if left_out:
             self._note_oddity(f"the final response leaves out items that were streamed: {left_out}")
         output = []
-        for n, item in enumerate(told):
+        for n, item in enumerate(final):
             place = EventTarget(sequence_number, output_index=n)
             growing = found.get(n) or self._imply(place, item)
             if not growing.done:
@@ -254,7 +254,7 @@ class Assembly:
             return at
         return named
 
-    def _match_output(self, told: list[Item]) -> dict[int, PartialItem]:
+    def _match_output(self, final: list[Item]) -> dict[int, PartialItem]:
         """Match the final output with the streamed items by their ids, their index or only their type."""
         found: dict[int, PartialItem] = {}
         free = dict(self.items)
@@ -263,15 +263,15 @@ class Assembly:
             if growing is not None and n not in found and growing.index in free:
                 found[n] = free.pop(growing.index)
 
-        for n, item in enumerate(told):
+        for n, item in enumerate(final):
             match(n, self._find_by_name(n, item))
-        for n, item in enumerate(told):
+        for n, item in enumerate(final):
             at = self._at.get(n)
             match(n, at if at is not None and type_of(at.item) == type_of(item) else None)
         alike: dict[str, list[PartialItem]] = {}
         for index in sorted(free, reverse=True):
             alike.setdefault(type_of(free[index].item), []).append(free[index])
-        for n, item in enumerate(told):
+        for n, item in enumerate(final):
             if n not in found and (same := alike.get(type_of(item))):
                 match(n, same.pop())
         return found
@@ -325,7 +325,7 @@ class Assembly:
     def _announce(
         self, place: EventTarget, growing: PartialItem, kind: GrowingText, number: int, part: Any
     ) -> ev.Event:
-        """A part begins, without its words; one that is known already is not told again."""
+        """Announce a part, without its words, unless it is known already."""
         empty = part if kind.part is None else replace(part, **{kind.key: ""})
         event: ev.Event = kind.added(place.sequence_number, growing.id, growing.index, number, empty)
         if (kind.delta, number) not in growing.texts:

@@ -191,12 +191,12 @@ class AuditState:
     def _check_call(self, item: AuditedItem, call: AuditedText, done: Payload) -> None:
         if item.kind not in lc.CHANNEL_OF_CALL:
             return
-        told = text_at(done, key := lc.CHANNEL_OF_CALL[item.kind].key)
-        if told is not None and call.whole is not None and told != call.whole:
+        final = text_at(done, key := lc.CHANNEL_OF_CALL[item.kind].key)
+        if final is not None and call.whole is not None and final != call.whole:
             self._report("text.part_equals_item", f"{key} differ from what was streamed")
 
-    def _check_parts(self, told: object, streamed: dict[int, AuditedText]) -> None:
-        parts = told if isinstance(told, list) else []
+    def _check_parts(self, final: object, streamed: dict[int, AuditedText]) -> None:
+        parts = final if isinstance(final, list) else []
         if len(parts) != len(streamed):
             self._report(
                 "text.part_equals_item", f"the item has {len(parts)} parts, {len(streamed)} were streamed"
@@ -289,7 +289,7 @@ class AuditState:
             return
         text.whole = whole
         joined = text.pieces.decode("utf-8", "surrogatepass")
-        # Deltas tell what changed since the item or part was added, which may have told something already.
+        # Deltas have what changed since the item or part was added, which may have had a text already.
         if whole not in (joined, text.first + joined):
             self._report(
                 "text.deltas_equal_done",
@@ -318,8 +318,8 @@ class AuditState:
             return
         whole = text_at(part, "refusal" if text.type == "refusal" else "text")
         if text.whole is not None and whole is not None and whole != text.whole:
-            told = f"the part has {self._quote(whole)}, done was {self._quote(text.whole)}"
-            self._report("text.done_equals_part", told)
+            message = f"the part has {self._quote(whole)}, done was {self._quote(text.whole)}"
+            self._report("text.done_equals_part", message)
         annotations = part.get("annotations")
         if isinstance(annotations, list):
             if not same(annotations[: len(text.annotations)], text.annotations):
@@ -382,7 +382,7 @@ _BEGINS = "in_progress"
 class _Open(NamedTuple):
     kind: str
     id: object
-    told: list[str]
+    steps: list[str]
     """The events of its progress, by their last word."""
     pieces: list[str]
     whole: list[str]
@@ -428,23 +428,23 @@ class AuditedTools:
         if found is None or found.kind != kind:
             return
         status = str(item.get("status"))
-        end = next((word for word in found.told if word in _ENDS), None)
+        end = next((word for word in found.steps if word in _ENDS), None)
         if end is not None and status in _ENDS and end != status:
             self._report("hosted.event_end", f"the item is {status}, and its events said {end}")
-        elif end is None and _BEGINS in found.told and status == "completed" and kind not in self._astray:
+        elif end is None and _BEGINS in found.steps and status == "completed" and kind not in self._astray:
             self._report(
-                "hosted.event_end", f"the item is {status}, and its events ended with {found.told[-1]}"
+                "hosted.event_end", f"the item is {status}, and its events ended with {found.steps[-1]}"
             )
         if kind in TEXTS and found.whole and item.get(TEXTS[kind][1]) != found.whole[0]:
             self._report("hosted.text", f"the {TEXTS[kind][1]} of the item are not those of the done event")
 
     def _progress(self, found: _Open, word: str) -> None:
-        told = found.told
-        if any(one in _ENDS for one in told):
+        steps = found.steps
+        if any(one in _ENDS for one in steps):
             self._report("hosted.event_order", f"{word} comes after the end")
-        elif word == _BEGINS and told:
-            self._report("hosted.event_order", f"{word} comes after {told[-1]}")
-        told.append(word)
+        elif word == _BEGINS and steps:
+            self._report("hosted.event_order", f"{word} comes after {steps[-1]}")
+        steps.append(word)
 
     def _text(self, found: _Open, event_type: str, payload: Payload) -> None:
         if found.whole:

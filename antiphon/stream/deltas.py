@@ -192,6 +192,6 @@ def first_texts(deltas: Sequence[AnyDelta]) -> list[str]:
     kind, first = next(groupby(deltas, type), (None, iter(())))
     if kind is not TextDelta:
         return []
-    told = cast(list[TextDelta], list(first))
-    texts = [delta.text for delta in told if delta.logprobs is None]
-    return texts if len(texts) == len(told) and all(texts) else []
+    batch = cast(list[TextDelta], list(first))
+    texts = [delta.text for delta in batch if delta.logprobs is None]
+    return texts if len(texts) == len(batch) and all(texts) else []

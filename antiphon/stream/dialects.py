@@ -103,7 +103,7 @@ TOOL_ITEMS: Mapping[str, frozenset[str]] = {
     "programmatic_tool_calling": frozenset({"program", "program_output"}),
 }
 
-# An image that the model made is never hidden: who did not ask for one gets it under the second name.
+# An image that the model made is never hidden: a client that did not ask for one gets it as `SHOWN_IMAGE`.
 IMAGE = "image_generation_call"
 SHOWN_IMAGE = "antiphon:image"
 HOSTED_NOTES = frozenset({"file_citation", "container_file_citation", "file_path"})
@@ -166,7 +166,7 @@ class Dialect:
     flat_error_event: bool = False
     error_beside_failed: bool = False
     echoes_schema: bool = False
-    # Says how many tokens were written to a cache where nobody counted them, too.
+    # Says how many tokens were written to a cache, with 0 where the provider did not count them.
     counts_cache_writes: bool = False
     # Codes of errors that clients act on only as the end of a stream, never as an HTTP status.
     stream_error_codes: frozenset[str] = frozenset()

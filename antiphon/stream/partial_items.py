@@ -125,9 +125,9 @@ class PartialText:
 
     def settle(self, whole: str) -> str | None:
         """The whole text is known: the rest that no delta had, or None if the deltas differ from it."""
-        told = self.value()
+        streamed = self.value()
         self.chunks = [whole]
-        return whole[len(told) :] if whole.startswith(told) else None
+        return whole[len(streamed) :] if whole.startswith(streamed) else None
 
     def build(self) -> Any:
         if isinstance(self.part, OutputText):
@@ -164,12 +164,12 @@ class PartialItem:
         self._next[series] = max(self._next.get(series, 0), number + 1)
         return text
 
-    def number(self, kind: GrowingText, told: int | None, *, last: bool = False) -> int:
+    def number(self, kind: GrowingText, stated: int | None, *, last: bool = False) -> int:
         """The part that an event means: the one it names, else the open or the `last` one, else a new one."""
         if not kind.numbered:
             return 0
-        if told is not None:
-            return told
+        if stated is not None:
+            return stated
         latest = self._latest.get(kind)
         if latest is not None and (last or not self.texts[kind.delta, latest].closed):
             return latest
@@ -177,7 +177,7 @@ class PartialItem:
 
     def place_texts(self, item: Item) -> Iterator[tuple[GrowingText, int, str]]:
         """Number the texts of the whole item as they were, or can be, streamed."""
-        whole = [told for told in texts_of(item) if told[0] is not CARRIED and kind_in(self.item, told[0])]
+        whole = [text for text in texts_of(item) if text[0] is not CARRIED and kind_in(self.item, text[0])]
         streamed = [(text.kind, n) for (_, n), text in self.texts.items() if text.kind is not CARRIED]
         if set(streamed) <= {(kind, n) for kind, n, _ in whole}:
             yield from whole

@@ -25,6 +25,7 @@ from antiphon.spec.items import TERMINAL_STATUSES, ItemStatus
 from antiphon.spec.limits import MAX_INTEGER
 from antiphon.spec.response import Response
 from antiphon.stream import aliases, lifecycle
+from antiphon.stream.aliases import SurrogatePairs
 from antiphon.stream.assembly import Assembly, EventTarget
 from antiphon.stream.partial_items import (
     KIND_OF,
@@ -37,7 +38,6 @@ from antiphon.stream.partial_items import (
     kind_of_part,
     texts_of,
 )
-from antiphon.stream.surrogates import SurrogatePairs
 
 _NOTHING: tuple[str, int, None, None] = ("", -1, None, None)
 MAX_ODDITIES = 256
@@ -76,6 +76,9 @@ _REQUIRED = frozenset(Response.__struct_encode_fields__) - {
     "antiphon:receipts",
     "antiphon:receipt_count",
 }
+
+
+_NEVER_NULL = frozenset({"id", "model", "created_at"})
 
 
 class Oddity(Struct, frozen=True):
@@ -301,8 +304,8 @@ class Reader:
 
     def _custom_event(self, fields: Fields) -> ev.AnyEvent:
         """A vendor's event in a wrapper, which may count in a series of its own."""
-        told = self._number_at(fields, "sequence_number")
-        number = (self._next_number or 0) if told is None else told
+        stated = self._number_at(fields, "sequence_number")
+        number = (self._next_number or 0) if stated is None else stated
         if number == self._next_number:
             self._next_number = number + 1
         event: ev.OtherEvent = self._decode(fields, number)
@@ -324,14 +327,14 @@ class Reader:
     # --- the response itself ------------------------------------------------------------------------------
 
     def _lifecycle(self, name: str, cls: type[ev.LifecycleEvent], fields: Fields, number: int) -> ev.Event:
-        told: Fields = {}
+        given: Fields = {}
         if "response" in fields and first_byte(fields["response"]) == BRACE:
-            told = _split(fields["response"])
-            snake_case(told, Response.__struct_encode_fields__)
-        fields["response"] = Raw(encode(told))
-        response = self._merge_previous(self._decode(fields, number).response, told)
+            given = _split(fields["response"])
+            snake_case(given, Response.__struct_encode_fields__)
+        fields["response"] = Raw(encode(given))
+        response = self._merge_previous(self._decode(fields, number).response, given)
         due = _due_status(name, cls)
-        if told.get("status", NULL) == NULL:
+        if given.get("status", NULL) == NULL:
             response.status = due
         self._settle_status(response, cls, due)
         if cls.is_terminal:
@@ -345,12 +348,12 @@ class Reader:
         self._base = replace(response, output=[])
         return event
 
-    def _merge_previous(self, response: Response, told: Fields) -> Response:
+    def _merge_previous(self, response: Response, given: Fields) -> Response:
         """Take from the response so far what this event leaves out."""
-        if not told.keys() >= _REQUIRED:
+        if not given.keys() >= _REQUIRED:
             self._note_oddity("a response without all of its keys")
         for field, name in zip(Response.__struct_fields__, Response.__struct_encode_fields__, strict=True):
-            if told.get(name, NULL) == NULL and (name not in told or field in ("id", "model", "created_at")):
+            if given.get(name, NULL) == NULL and (name not in given or field in _NEVER_NULL):
                 setattr(response, field, getattr(self._base, field))
         return response
 
@@ -377,8 +380,8 @@ class Reader:
         error = self.error
         if fields.get("error", NULL) != NULL:
             aliases.error(fields)
-            told = {"type": Raw(b'"error"'), "error": fields["error"]}
-            error = self._decode(told, 0).error
+            wrapped = {"type": Raw(b'"error"'), "error": fields["error"]}
+            error = self._decode(wrapped, 0).error
         if error is None:
             self._note_oddity("a failed response without an error")
             error = ErrorPayload("server_error", "the server gave no reason")
@@ -403,15 +406,15 @@ class Reader:
         return event
 
     def _number(self, fields: Fields) -> int:
-        told = self._number_at(fields, "sequence_number")
-        if told is None:
+        number = self._number_at(fields, "sequence_number")
+        if number is None:
             if fields.get("sequence_number", NULL) == NULL:
                 self._note_oddity("no sequence_number")
-            told = self._next_number or 0
-        elif told != self._next_number:
-            self._check_number(told)
-        self._next_number = told + 1
-        return told
+            number = self._next_number or 0
+        elif number != self._next_number:
+            self._check_number(number)
+        self._next_number = number + 1
+        return number
 
     def _number_at(self, fields: Fields, *names: str) -> int | None:
         number = aliases.number(fields, *names)
@@ -421,9 +424,9 @@ class Reader:
                     self._note_oddity(f"{name} is not a number that can be used")
         return number
 
-    def _check_number(self, told: int) -> None:
+    def _check_number(self, number: int) -> None:
         if self._next_number is not None:
-            self._note_oddity(f"sequence_number {told} where {self._next_number} was due")
+            self._note_oddity(f"sequence_number {number} where {self._next_number} was due")
 
     def _note_oddity(self, what: str) -> None:
         """Record an oddity, each once and up to a limit: a broken server breaks every event."""

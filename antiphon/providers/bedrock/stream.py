@@ -57,8 +57,8 @@ class _Thought:
         if self.redacted:
             return msgspec.json.encode({"redactedContent": b64encode(self.redacted).decode()}).decode()
         if self.signature:
-            told = {"text": "".join(self.texts), "signature": self.signature}
-            return msgspec.json.encode({"reasoningText": told}).decode()
+            block = {"text": "".join(self.texts), "signature": self.signature}
+            return msgspec.json.encode({"reasoningText": block}).decode()
         return None
 
 
@@ -96,7 +96,7 @@ class BedrockStream(AnswerParser):
         self._calls: set[int] = set()
         self._open: dict[int, _OpenBlock] = {}
         self._thought: _Thought | None = None
-        self._text_block: int | None = None  # whose words were told last
+        self._text_block: int | None = None  # the block of the last words
         self._length = 0  # of those words
         self._citations: list[dict[str, Any]] = []  # until the words that they belong to end
         self._cited_block: int | None = None  # the block that they came in, before or behind its words
@@ -269,13 +269,13 @@ class BedrockStream(AnswerParser):
             case _:
                 return
         name = name[:1].upper() + name[1:]
-        told = {"code": _STATUSES.get(name, 500), "type": name, "message": said}
-        self._fail(errors.from_error_object(self._provider, told, secrets=self._secrets).payload)
+        error = {"code": _STATUSES.get(name, 500), "type": name, "message": said}
+        self._fail(errors.from_error_object(self._provider, error, secrets=self._secrets).payload)
 
     def _read_stop(self, reason: str) -> None:
         if broken := _BROKEN.get(reason):
-            told = {"code": 500, "type": reason, "message": f"{broken} (stopReason {reason!r})"}
-            self._fail(errors.from_error_object(self._provider, told).payload)
+            error = {"code": 500, "type": reason, "message": f"{broken} (stopReason {reason!r})"}
+            self._fail(errors.from_error_object(self._provider, error).payload)
         else:
             self._reason = FINISH_REASONS.get(reason, "stop")
 
@@ -299,10 +299,12 @@ class BedrockStream(AnswerParser):
             self._deltas += self._tool_calls.arguments(n, msgspec.json.encode(given).decode())
             self._end_block(n)
         elif (reasoning := block.reasoningContent) is not None:
-            told = reasoning.reasoningText
-            if told is None and reasoning.redactedContent is None:
+            reasoning_text = reasoning.reasoningText
+            if reasoning_text is None and reasoning.redactedContent is None:
                 self._note_unknown(wire.decode_fields(raw)["reasoningContent"])
-            text, signature = (told.text, told.signature) if told else (None, None)
+            text, signature = (
+                (reasoning_text.text, reasoning_text.signature) if reasoning_text else (None, None)
+            )
             self._add_reasoning(wire.ReasoningPiece(text, signature, reasoning.redactedContent))
             self._end_thought()
         elif block.toolUse or block.toolResult or block.image:

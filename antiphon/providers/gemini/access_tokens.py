@@ -50,22 +50,22 @@ class AccessToken:
 def load_service_account(path: Path) -> LoadedCredentials:
     """Load the credentials of a service account; the `ValueError` says what is wrong with the file."""
     try:
-        told = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        content = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except OSError as error:
         raise ValueError(f"the file cannot be read: {error.strerror}") from None
     except UNREADABLE:
         raise ValueError("the file is not the JSON of a service account") from None
-    if told.get("type") != "service_account":
+    if content.get("type") != "service_account":
         message = "the file is not that of a service account; name others in GOOGLE_APPLICATION_CREDENTIALS"
         raise ValueError(message)
     try:
-        account = _accounts.from_service_account_info(told, scopes=SCOPES)
+        account = _accounts.from_service_account_info(content, scopes=SCOPES)
     except (GoogleAuthError, ValueError, TypeError):
         # Their words may quote the file.
         raise ValueError("the file does not hold the whole key of a service account") from None
-    if isinstance(payer := told.get("quota_project_id"), str):
+    if isinstance(payer := content.get("quota_project_id"), str):
         account = account.with_quota_project(payer)
-    return account, told.get("project_id")
+    return account, content.get("project_id")
 
 
 class AccessTokens:
@@ -129,7 +129,7 @@ class AccessTokens:
 
 
 def _describe_refusal(provider: str, error: GoogleAuthError) -> UpstreamError:
-    # Their words are about endpoints and accounts, never about keys, but who knows.
+    # google-auth's messages are about endpoints and accounts, not keys; scrubbing them costs nothing.
     said = errors.scrub(str(error.args[0] if error.args else error), ())
     message = f"{provider}: Google Cloud gave no access token: {said}; check its credentials"
     return UpstreamError(ErrorPayload("server_error", message, errors.UPSTREAM_AUTH), 502)

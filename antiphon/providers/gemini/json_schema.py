@@ -1,7 +1,7 @@
 """JSON Schema for Google: as it is where it stays in the documented subset, else translated.
 
 The subset goes into `parametersJsonSchema` and `responseJsonSchema`. Everything else becomes the older
-`Schema`, which has no references but knows patterns and lengths; what neither has is left out and told.
+`Schema`, which has no references but knows patterns and lengths; what neither has leaves a receipt.
 """
 
 from dataclasses import dataclass, field
@@ -33,11 +33,11 @@ _SUBSET = frozenset(
         "default",
     ]
 )
-# What Google takes as well, and is told in the older way where it can be: without a way out of a cycle.
+# What Google takes as well, and what goes into the older `Schema` unless the schema has a cycle.
 _TAKEN = frozenset({"minLength", "maxLength", "pattern", "uniqueItems"})
 _BESIDE_REFERENCE = frozenset({"title"})
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
-# They say nothing about which values are valid, so nobody misses them.
+# They say nothing about which values are valid, so no receipt is needed.
 _NOTES = frozenset(
     [
         "$schema",
@@ -276,8 +276,8 @@ class _Translator:
         return whole
 
     def _kind(self, made: dict[str, Any], schema: dict[str, Any], at: str, depth: int) -> None:
-        told = schema.get("type", [])
-        kinds = [one for one in ([told] if isinstance(told, str) else told) if one in _TYPES]
+        given = schema.get("type", [])
+        kinds = [one for one in ([given] if isinstance(given, str) else given) if one in _TYPES]
         others = [one for one in kinds if one != "null"]
         if others != kinds and others:
             made["nullable"] = True
@@ -311,15 +311,15 @@ class _Translator:
 
     def _alternatives(self, made: dict[str, Any], schema: dict[str, Any], at: str, depth: int) -> None:
         for name in ("anyOf", "oneOf"):
-            told = schema.get(name)
-            if not isinstance(told, list) or "anyOf" in made:
+            given = schema.get(name)
+            if not isinstance(given, list) or "anyOf" in made:
                 continue
             branches = [
                 self.node(one, f"{at}/{name}/{n}", depth + 1)
-                for n, one in enumerate(told)
+                for n, one in enumerate(given)
                 if not (isinstance(one, dict) and one.get("type") == "null")
             ]
-            if len(branches) != len(told):
+            if len(branches) != len(given):
                 made["nullable"] = True
             if len(branches) == 1:
                 made |= {key: value for key, value in branches[0].items() if key not in made}

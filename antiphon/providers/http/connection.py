@@ -132,7 +132,7 @@ class UpstreamConnection(asyncio.Protocol):
             self.error = self.error or Closed()
             self._wake()
             return waiter
-        transport.write(message)  # one that is closing ignores it, and its end wakes who waits
+        transport.write(message)  # a closing transport ignores it, and its end wakes the waiting task
         if rest is not None:
             self._unsent = rest
             self._write_on()

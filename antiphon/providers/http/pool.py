@@ -67,8 +67,8 @@ class Pool:
 
     def keep(self, connection: UpstreamConnection) -> None:
         """Keep a connection whose answer is complete for the next request, or close it."""
-        told = connection.keep_alive
-        seconds = KEEP_ALIVE if told is None else _keep_alive_seconds(told)
+        stated = connection.keep_alive
+        seconds = KEEP_ALIVE if stated is None else _keep_alive_seconds(stated)
         origin = connection.origin
         if (
             not connection.keeps
@@ -119,9 +119,9 @@ class Pool:
 
 
 @lru_cache(maxsize=128)
-def _keep_alive_seconds(told: bytes) -> float:
+def _keep_alive_seconds(stated: bytes) -> float:
     """How long to keep a connection: not quite as long as the upstream says that it will."""
-    if (found := _TIMEOUT.search(told)) is None:
+    if (found := _TIMEOUT.search(stated)) is None:
         return KEEP_ALIVE
     seconds = int(found[1])
     return min(KEEP_ALIVE, max(seconds - 1.0, seconds / 2))

@@ -164,8 +164,8 @@ class Llama:
 
     def _conversation(self, turn: Turn, body: dict[str, Any]) -> list[PromptMessage]:
         """The conversation for an answer in words; our opening stands first without tools and format."""
-        told = build_answer_messages(body["messages"])
-        return told if turn.tools or "response_format" in body else self._defaults.add_opening(told)
+        messages = build_answer_messages(body["messages"])
+        return messages if turn.tools or "response_format" in body else self._defaults.add_opening(messages)
 
     async def _prompt_tokens(self, endpoint: Endpoint, asked: bytes) -> int:
         answer = await self._post(endpoint, "/v1/chat/completions/input_tokens", asked)
@@ -236,12 +236,12 @@ class Llama:
         return effort not in ("none", "minimal")
 
     async def _functions(
-        self, turn: Turn, names: ToolNames, told: Sequence[PromptMessage], endpoint: Endpoint, sink: Sink
+        self, turn: Turn, names: ToolNames, messages: Sequence[PromptMessage], endpoint: Endpoint, sink: Sink
     ) -> list[UpstreamFunction]:
         """The function that this answer is to call; none when it is to be words."""
         candidates = _candidates(turn, names)
         must = _must_call(turn)
-        if not candidates or (not must and told and told[-1]["role"] == "tool"):
+        if not candidates or (not must and messages and messages[-1]["role"] == "tool"):
             return []
 
         async def post(path: str, body: dict[str, Any]) -> Any:
@@ -253,7 +253,7 @@ class Llama:
             async with self._process.reserve(tokens, turn.tenant, sink.queued):
                 return await self._post(endpoint, path, sent)
 
-        chosen = await choose(post, candidates, last_question(told), must=must)
+        chosen = await choose(post, candidates, last_question(messages), must=must)
         return [] if chosen is None else [chosen]
 
     async def _post(self, endpoint: Endpoint, path: str, body: bytes) -> Any:
@@ -290,10 +290,10 @@ class CallStream:
     def feed(self, data: bytes) -> list[AnyDelta]:
         if self._prompt is None and (progress := _PROGRESS.search(data)):
             self._prompt = int(progress[1]), int(progress[2])
-        told = self._calls(self._stream.feed(data))
+        passed = self._calls(self._stream.feed(data))
         if self._text.done and not self._stream.over:
-            told += self._end_early()
-        return told
+            passed += self._end_early()
+        return passed
 
     def end(self, error: ErrorPayload | None = None) -> list[AnyDelta]:
         return self._calls(self._stream.end(error))
@@ -306,28 +306,28 @@ class CallStream:
         return [UsageDelta(Usage.of(given, self._tokens, cached=cached)), Finish("tool_calls")]
 
     def _calls(self, deltas: list[AnyDelta]) -> list[AnyDelta]:
-        told: list[AnyDelta] = []
+        passed: list[AnyDelta] = []
         for delta in deltas:
             if isinstance(delta, TextDelta):
                 self._tokens += 1
-                told += self._pieces(delta.text)
+                passed += self._pieces(delta.text)
             elif isinstance(delta, Finish) and delta.reason == "stop" and self._count:
-                told.append(Finish("tool_calls"))
+                passed.append(Finish("tool_calls"))
             else:
-                told.append(delta)
-        return told
+                passed.append(delta)
+        return passed
 
     def _pieces(self, text: str) -> list[AnyDelta]:
-        told: list[AnyDelta] = []
+        passed: list[AnyDelta] = []
         for piece in self._text.feed(text):
             if isinstance(piece, CallStart):
                 self._count += 1
-                told.append(self._tool_calls.begin(self._count, piece.name))
+                passed.append(self._tool_calls.begin(self._count, piece.name))
             elif isinstance(piece, CallArguments):
-                told += self._tool_calls.arguments(self._count, piece.text)
+                passed += self._tool_calls.arguments(self._count, piece.text)
             else:
-                told += self._tool_calls.end(self._count)
-        return told
+                passed += self._tool_calls.end(self._count)
+        return passed
 
 
 def _by_template(turn: Turn, body: dict[str, Any], names: ToolNames, endpoint: Endpoint) -> bool:

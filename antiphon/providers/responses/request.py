@@ -124,7 +124,7 @@ class _RequestBuilder:
             body["text"] = text
         for name, value in extras(request).items():
             if name == FIELDS:
-                continue  # the engine has told what is lost with it
+                continue  # the engine has left a receipt for what is lost with it
             if name in self._quirks.refuses or (":" in name and not self._quirks.prefixed):
                 self._receipt(name, "this server refuses it")
             elif name not in NOT_FORWARDED:
@@ -138,9 +138,9 @@ class _RequestBuilder:
 
     def _input(self, leading: list[items.Message]) -> list[items.Item]:
         given: list[items.Item] = [*leading]
-        told = entries(self._turn)
-        note_speakers(self._turn, self._provider, told)
-        for entry in told:
+        given_entries = entries(self._turn)
+        note_speakers(self._turn, self._provider, given_entries)
+        for entry in given_entries:
             if (item := self._item(entry)) is not None:
                 given.append(item)
         return given
@@ -156,8 +156,8 @@ class _RequestBuilder:
             case items.Message() as message:
                 self._check(message.content, f"{where}.content")
                 content = parts_without_own(message.content)
-                told = without_extra(message, "name")
-                return structs.replace(told, id="", status=None, phase=None, content=content)
+                cleaned = without_extra(message, "name")
+                return structs.replace(cleaned, id="", status=None, phase=None, content=content)
             case items.FunctionCall() | items.CustomToolCall() as call:
                 return self._call(call, where)
             case items.FunctionCallOutput() | items.CustomToolCallOutput() as output:
@@ -195,12 +195,12 @@ class _RequestBuilder:
 
     def _call(self, call: items.FunctionCall | items.CustomToolCall, where: str) -> items.Item | None:
         mode = self._quirks.tool_history
-        told: items.Item = structs.replace(without_own(call), id="", status=None)
+        sent: items.Item = structs.replace(without_own(call), id="", status=None)
         if self._names is not None:
             name, arguments = self._names.upstream_call(call)
-            told = items.FunctionCall(call_id=call.call_id, name=name, arguments=arguments)
+            sent = items.FunctionCall(call_id=call.call_id, name=name, arguments=arguments)
         if mode == "native":
-            return told
+            return sent
         if mode == "drop":
             self._receipt(where, "calls of earlier turns are left out, as configured", SUPPRESSED)
             return None
@@ -370,13 +370,13 @@ def _plain_tool(tool: Tool) -> Tool:
 
 
 def _function(function: UpstreamFunction) -> dict[str, Any]:
-    told: dict[str, Any] = {"type": "function", "name": function.name}
+    declared: dict[str, Any] = {"type": "function", "name": function.name}
     if function.description:
-        told["description"] = function.description
-    told["parameters"] = function.parameters
+        declared["description"] = function.description
+    declared["parameters"] = function.parameters
     if function.strict is not None:
-        told["strict"] = function.strict
-    return told
+        declared["strict"] = function.strict
+    return declared
 
 
 def _without_logprobs(part: ContentPart) -> ContentPart:

@@ -28,8 +28,8 @@ def _is_warning(data: bytes) -> bool:
     """Does it only say that the connection will end soon? Some servers call that an error."""
     if len(data) > 1000 or b"connection_expiring" not in data:
         return False
-    told = msgspec.json.decode(data)
-    error = told.get("error") if told.get("type") == "error" else None
+    message = msgspec.json.decode(data)
+    error = message.get("error") if message.get("type") == "error" else None
     return isinstance(error, dict) and error.get("code") == "connection_expiring"
 
 
@@ -130,18 +130,18 @@ class Sockets:
     def _read_refusal(self, data: bytes) -> UpstreamError | None:
         """An error with a status, in the place of a response."""
         try:
-            told = msgspec.json.decode(data, type=dict[str, Any])
+            message = msgspec.json.decode(data, type=dict[str, Any])
         except UNREADABLE:
             return None
-        if told.get("type") != "error":
+        if message.get("type") != "error":
             return None
-        status, inner = told.get("status"), told.get("error")
+        status, inner = message.get("status"), message.get("error")
         if isinstance(inner, dict) and inner.get("code") == _CONNECTION_TOO_OLD:
             return UpstreamError(
                 ErrorPayload("server_error", "the connection is too old", _CONNECTION_TOO_OLD), 502
             )
         if not isinstance(status, int) or not 400 <= status < 600:
-            return errors.from_error_object(self._provider, told, secrets=self._secrets)
+            return errors.from_error_object(self._provider, message, secrets=self._secrets)
         return errors.from_response(self._provider, status, {}, data, secrets=self._secrets)
 
     async def _receive(self, socket: ClientConnection, deadline: float | None) -> bytes:
