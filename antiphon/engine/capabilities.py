@@ -8,13 +8,13 @@ from antiphon.catalogue import ModelInfo
 from antiphon.engine.truncation import known_window
 from antiphon.providers.base import DROPPED, UNMET, Capabilities, Provider, Turn
 from antiphon.spec.codec import Opaque, encode, extras
-from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo
+from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, Part
 from antiphon.spec.errors import UNSUPPORTED_PARAMETER, SpecError, invalid_param
-from antiphon.spec.items import Item, has_media, parts_of, text_size
+from antiphon.spec.items import Item, Message, has_media, parts_of, text_size
 from antiphon.spec.request import NOT_FORWARDED, PROVIDER_PARAMETERS, ReasoningParam, Request
 from antiphon.spec.tools import AllowedTools, CustomTool, FunctionTool, FunctionToolChoice, JsonSchemaFormat
 from antiphon.wires.messages import thinking
-from antiphon.wires.messages.vendor import BETAS, FIELDS
+from antiphon.wires.messages.vendor import BETAS, FIELDS, MESSAGE_FIELDS, block_of, fields_of
 from antiphon.wires.usage import tokens_in
 
 # Those that are a field of the request; `text.verbosity` is not.
@@ -59,6 +59,7 @@ _TOLD_OTHERWISE = frozenset({BETAS, "metadata"})
 
 # Fields of a tool without which it is the same tool: how soon it is offered, and what is cached or streamed.
 _HARMLESS_OF_TOOLS = frozenset({"cache_control", "defer_loading", "eager_input_streaming"})
+_USUAL_TRANSFORMATIONS = {"oversized_image": "downsize"}
 _DIRECT = "direct"
 """Among the callers that a tool allows: the model itself."""
 
@@ -183,8 +184,34 @@ def _list_unsupported(turn: Turn, takes: Capabilities) -> Iterator[Loss]:
         if isinstance(tool, FunctionTool | CustomTool):
             for name in _lost_fields(tool, takes):
                 yield Loss(f"tools[{n}].{name}", "this provider's tools have no such field")
+    if isinstance(request.input, list) and FIELDS not in takes.parameters:
+        yield from _messages_fields(request.input)
     if not takes.extras and (request.reasoning or request.text or request.stream_options):
         yield from _nested_extras(request)
+
+
+def _messages_fields(items: list[Item]) -> Iterator[Loss]:
+    """What only the Messages API has in a message or in one of its parts, and what means something."""
+    for n, item in enumerate(items):
+        own = fields_of(item) if isinstance(item, Message) else {}
+        for name in MESSAGE_FIELDS:
+            if own.get(name) not in (None, {}, "never"):
+                yield Loss(f"input[{n}].{name}", "only the Messages API has this field of a message")
+        field, parts = parts_of(item)
+        for m, part in enumerate(parts):
+            for name in () if isinstance(part, Opaque) else _lost_of_part(part):
+                where = f"input[{n}].{field}[{m}].{name}"
+                yield Loss(where, "only the Messages API has this field of a content block")
+
+
+def _lost_of_part(part: Part) -> Iterator[str]:
+    own = fields_of(part) or block_of(part) or {}
+    if isinstance(cited := own.get("citations"), dict) and cited.get("enabled"):
+        yield "citations"
+    if own.get("context") and isinstance(part, InputFile):
+        yield "context"  # a document of words has it among them
+    if own.get("transformations") not in (None, {}, _USUAL_TRANSFORMATIONS):
+        yield "transformations"
 
 
 def _nested_extras(request: Request) -> Iterator[Loss]:

@@ -18,13 +18,22 @@ from antiphon.bridges.messages.summaries import summary_items
 from antiphon.bridges.messages.tool_declarations import TOOL_CHANGES, tool_change
 from antiphon.bridges.messages.tool_ids import call_id, unique_id
 from antiphon.spec import items
-from antiphon.spec.codec import Opaque, encode, with_extras
+from antiphon.spec.codec import Opaque, encode, extras, with_extras
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText, OutputText, ReasoningText
 from antiphon.spec.error_paths import describe, wrong
 from antiphon.spec.errors import SpecError
 from antiphon.wires.compaction import COMPACTION
 from antiphon.wires.messages.citations import annotation
-from antiphon.wires.messages.vendor import BLOCK, FIELDS, SLUG, VENDOR, with_block, with_fields, without
+from antiphon.wires.messages.vendor import (
+    BLOCK,
+    FIELDS,
+    MESSAGE_FIELDS,
+    SLUG,
+    VENDOR,
+    with_block,
+    with_fields,
+    without,
+)
 from antiphon.wires.sealing import is_sealed
 
 
@@ -50,18 +59,25 @@ class MessagesTranslation:
                 case "assistant":
                     self._assistant(message.content, where)
                 case "system":
-                    self._system(message.content, where)
+                    self._system(message.content, where, _fields_of_message(message))
 
     def _add(self, item: items.Item, where: str, blocks: list[str] | None = None) -> None:
         self.items.append(item)
         self.places.append(where)
         self.blocks.append([] if blocks is None else blocks)
 
-    def _system(self, content: MessageContent, where: str) -> None:
-        """A message for each block, so that no server runs them together."""
+    def _system(self, content: MessageContent, where: str, fields: MessageBlock | None = None) -> None:
+        """A message for each block, so that no server runs them together; the first has the fields."""
+        start = len(self.items)
         if isinstance(content, str):
             self._add(items.Message(role="system", content=content), where)
-            return
+        else:
+            self._system_blocks(content, where)
+        first = self.items[start] if len(self.items) > start else None
+        if fields and isinstance(first, items.Message):
+            self.items[start] = with_fields(first, fields)
+
+    def _system_blocks(self, content: list[MessageBlock], where: str) -> None:
         for n, block in enumerate(content):
             place = f"{where}[{n}]"
             kind = _type(block, place)
@@ -183,6 +199,11 @@ class MessagesTranslation:
         if waiting := self._waiting.get(tool_id):
             self._calls[tool_id] = waiting.pop(0)
         return self._calls.get(tool_id) or call_id(tool_id)
+
+
+def _fields_of_message(message: MessageParam) -> MessageBlock:
+    found = extras(message)
+    return {name: found[name] for name in MESSAGE_FIELDS if found.get(name) is not None}
 
 
 def _read_block(block: MessageBlock, where: str) -> items.Item:

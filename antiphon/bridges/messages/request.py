@@ -1,6 +1,7 @@
 """A request of the Messages API, made into one of the specification."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -22,7 +23,7 @@ from antiphon.spec.response import Effort, Receipt
 from antiphon.spec.tools import FunctionTool, FunctionToolChoice, JsonSchemaFormat, Tool, ToolChoice
 from antiphon.tools.web_search.declared import MESSAGES
 from antiphon.wires.messages.thinking import EFFORTS, effort_for
-from antiphon.wires.messages.vendor import BETAS, FIELDS
+from antiphon.wires.messages.vendor import BETAS, FIELDS, MESSAGE_FIELDS
 
 _CHOICES: dict[str, ToolChoice] = {"auto": "auto", "any": "required", "none": "none"}
 _TIERS: dict[str, ServiceTier] = {"auto": "auto", "standard_only": "default"}
@@ -49,7 +50,12 @@ _OF_A_BLOCK = {
     "file_url": "source.url",
     "file_id": "source.file_id",
     "filename": "title",
+    "citations": "citations",
+    "context": "context",
+    "transformations": "transformations",
 }
+
+_OF_A_MESSAGE = re.compile(rf"input\[(\d+)\]\.({'|'.join(MESSAGE_FIELDS)})")
 
 
 @dataclass(slots=True)
@@ -80,6 +86,8 @@ class ReadMessages:
         >>> read_messages(asked).param("input[0].content[0]"), read_messages(asked).param("max_output_tokens")
         ('messages[0].content', 'max_tokens')
         """
+        if of_message := _OF_A_MESSAGE.fullmatch(ours):
+            return f"{self.places[int(of_message[1])].partition('.')[0]}.{of_message[2]}"
         found = part_place(ours, self.blocks, _OF_A_BLOCK) or place_of(
             ours, self.places, self._id_of_call(ours)
         )

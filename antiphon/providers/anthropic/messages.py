@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 from antiphon.providers.anthropic.content import AnthropicContent, BlockBody, is_blank, own_block, text_block
 from antiphon.providers.anthropic.models import ClaudeModel
 from antiphon.providers.anthropic.wire import AnthropicCaller, Container, decode_kept
-from antiphon.providers.base import REWRITTEN, SUPPRESSED, Turn
+from antiphon.providers.base import DROPPED, REWRITTEN, SUPPRESSED, Turn
 from antiphon.providers.history import AnyCall, AnyCallOutput, InputEntry, Speech, speeches
 from antiphon.providers.tools import as_object
 from antiphon.spec.codec import UNREADABLE, Opaque, encode
@@ -63,6 +63,7 @@ class MessagesBuilder:
         self._pending_system: list[
             BlockBody
         ] = []  # system messages that wait for the end of the user's words
+        self._system_fields: BlockBody = {}  # what they have beside their content
         self._ids: dict[str, str] = {}  # the id upstream of the last call with an id of ours
         self._taken: set[str] = set()
         self._open: dict[str, None] = {}  # calls of the last message that have no result yet
@@ -110,20 +111,24 @@ class MessagesBuilder:
             blocks = self._user_blocks(entry)
             if not blocks:
                 continue
-            if not self.messages:
-                self.system += blocks
-            elif self._model.system_messages:
+            own = fields_of(entry.item) if isinstance(entry.item, Message) else {}
+            if self.messages and self._model.system_messages:
                 self._pending_system += blocks
-            else:
+                self._system_fields |= own
+                continue
+            if self.messages:
                 why = "this model takes system messages only at the beginning, so it was moved there"
                 self._receipt(entry.where, why)
-                self.system += blocks
+            for name in own:
+                why = "only a system message after the beginning has this field"
+                self._receipt(f"{entry.where}.{name}", why, DROPPED)
+            self.system += blocks
 
     def _place_system(self) -> None:
         """Place the system messages that wait: this API takes one only between the user and the answer."""
         if self._pending_system and self.messages and self.messages[-1]["role"] == "user":
-            self.messages.append({"role": "system", "content": self._pending_system})
-            self._pending_system = []
+            self.messages.append({"role": "system", "content": self._pending_system, **self._system_fields})
+            self._pending_system, self._system_fields = [], {}
 
     # --- the user and the tools ---------------------------------------------------------------------------
 

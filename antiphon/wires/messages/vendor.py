@@ -20,6 +20,9 @@ BLOCK = "anthropic:block"
 BETAS = "betas"
 """Among the fields of a request: what its header `anthropic-beta` names."""
 
+MESSAGE_FIELDS = ("output_config", "clear_at")
+"""What a system message may have beside its content: how its answer is made, and how long it stands."""
+
 _Json = dict[str, Any]
 S = TypeVar("S", bound=Struct)
 

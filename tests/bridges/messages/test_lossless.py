@@ -242,3 +242,16 @@ def test_an_id_of_the_gateway_is_never_sent_as_one_of_the_provider() -> None:
     assert made.keys() == sent(body)[0].keys()
     assert betas == ("one-2025-01-01",)
     assert [receipt.param for receipt in turn.receipts] == ["diagnostics"]
+
+
+def test_a_system_message_takes_what_it_says_of_its_answer_along() -> None:
+    """It reached no provider."""
+    late = {"role": "system", "content": "Be quick.", "output_config": {"effort": "low"}}
+    asked: Json = {"model": "claude-opus-4-8", "max_tokens": 9}
+    asked["messages"] = [{"role": "user", "content": "Hi"}, late]
+    made, _, turn = sent(asked)
+    assert made["messages"][1] == {**late, "content": [{"type": "text", "text": "Be quick."}]}
+    assert turn.receipts == []
+    first = [{**late, "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+    made, _, turn = sent({**asked, "messages": first})
+    assert [receipt.param for receipt in turn.receipts] == ["input[0].output_config"]

@@ -18,6 +18,13 @@ from tests.server.upstream import Upstream
 PATH = "/v1/messages"
 Json = dict[str, Any]
 
+WORDS = {"media_type": "text/plain", "data": "It rained."}
+DOCUMENT = {
+    "type": "document",
+    "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="},
+}
+PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+
 
 @pytest.fixture(scope="module")
 def client(serve_all: Serve) -> Client:
@@ -241,6 +248,51 @@ def test_a_kind_of_thinking_to_come_leaves_a_receipt(
     asked = body({"role": "user", "content": "Hi"}, model="model", **more)
     receipts = client.ok("POST", PATH, json=asked)["antiphon:receipts"]
     assert [one["param"] for one in receipts] == [param]
+
+
+@pytest.mark.parametrize(
+    ("block", "field"),
+    [
+        ({**DOCUMENT, "citations": {"enabled": True}}, "citations"),
+        ({**DOCUMENT, "source": {"type": "text", **WORDS}, "citations": {"enabled": True}}, "citations"),
+        ({**DOCUMENT, "context": "Of last year."}, "context"),
+        ({**PICTURE, "transformations": {"oversized_image": "error"}}, "transformations"),
+        ({**DOCUMENT, "citations": {"enabled": False}, "context": None}, None),
+        ({**DOCUMENT, "source": {"type": "text", **WORDS}, "context": "Of last year."}, None),
+        ({**PICTURE, "transformations": {"oversized_image": "downsize"}}, None),
+    ],
+)
+@pytest.mark.parametrize("within", ["message", "tool_result"])
+def test_a_field_of_a_block_that_means_something_leaves_a_receipt(
+    serve: Serve, upstream: Upstream, block: Json, field: str | None, within: str
+) -> None:
+    """It was dropped behind a 200: the answer had no citations, and nothing said why."""
+    upstream.answer = "Hello."
+    client = serve(upstream.toml).client(X_Antiphon_Receipts="1")
+    asked = body({"role": "user", "content": [block]}, model="model")
+    place = "messages[0].content[0]"
+    if within == "tool_result":
+        result = {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "x", "content": [block]}],
+        }
+        asked, place = body(used("x"), result, model="model"), "messages[1].content[0].content[0]"
+    receipts = client.ok("POST", PATH, json=asked)["antiphon:receipts"]
+    told = [one["param"] for one in receipts if one["action"] == "dropped"]
+    assert told == ([] if field is None else [f"{place}.{field}"])
+
+
+def test_what_a_system_message_says_of_its_answer_leaves_a_receipt(serve: Serve, upstream: Upstream) -> None:
+    """Its effort was dropped behind a 200, on every provider."""
+    upstream.answer = "Hello."
+    client = serve(upstream.toml).client(X_Antiphon_Receipts="1")
+    fields = {"output_config": {"effort": "low"}, "clear_at": "next_user_message"}
+    hurry = {"role": "system", "content": [{"type": "text", "text": "Be quick."}]}
+    asked = body({"role": "user", "content": "Hi"}, {**hurry, **fields}, model="model")
+    receipts = client.ok("POST", PATH, json=asked)["antiphon:receipts"]
+    assert [one["param"] for one in receipts] == ["messages[1].output_config", "messages[1].clear_at"]
+    usual = body({"role": "user", "content": "Hi"}, {**hurry, "clear_at": "never"}, model="model")
+    assert client.ok("POST", PATH, json=usual)["antiphon:receipts"] == []
 
 
 def test_null_is_as_good_as_nothing(client: Client) -> None:
