@@ -81,7 +81,7 @@ class AsyncClient:
 
     @property
     def _where(self) -> str:
-        """How this client was told where to call, for people to read."""
+        """Describes for people where the address of this client comes from."""
         return "transport='local'" if self._is_local else repr(self.base_url)
 
     def session(

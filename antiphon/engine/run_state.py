@@ -27,7 +27,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class Heard(Struct, eq=False):
-    """The methods of all listeners, without those that do nothing: each would be a call for every run."""
+    """Collects the methods of all listeners, without empty ones: each would be a call for every run."""
 
     run_began: list[Callable[[RunInfo], None]] = []
     attempt_began: list[Callable[[RunInfo, AttemptInfo], None]] = []

@@ -71,7 +71,7 @@ def _shift(note: Annotation, by: int) -> Annotation:
 
 
 class Citations:
-    """The sources of one response, and those that earlier results of the conversation show."""
+    """The sources of one response, and the sources that earlier results of the conversation show."""
 
     def __init__(self) -> None:
         self._sources: dict[int, Source] = {}

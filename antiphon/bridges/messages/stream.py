@@ -175,7 +175,7 @@ class MessageStream:
         yield self._head + encode(words) + _TAIL
 
     def _end_item(self, item: Item) -> Iterator[bytes]:
-        """What only the end of an item tells; and everything, of one that was told at once."""
+        """Returns the events that only the end of an item brings, or all events of an item without deltas."""
         match item:
             case Reasoning() as thought:
                 yield from self._end_thought(thought)

@@ -116,7 +116,7 @@ class PartStream:
         return lines
 
     def close(self) -> list[VsCodeLine]:
-        """The end, if it has not been told."""
+        """Returns the end, unless it was sent before."""
         if self.finished:
             return []
         error = self._error or _GONE
@@ -158,7 +158,7 @@ class PartStream:
         self._heard.add(self._last)
 
     def _whole(self, where: _Where, text: str) -> Iterator[VsCodeLine]:
-        """A text that may have been told in deltas."""
+        """Returns the rest of a text whose deltas may have been sent."""
         if where not in self._heard:
             yield from self._listen(*where)
             if text:
@@ -186,7 +186,7 @@ class PartStream:
     # --- items --------------------------------------------------------------------------------------------
 
     def _item(self, output_index: int, item: Item) -> Iterator[VsCodeLine]:
-        """What has not been told of an item that is complete."""
+        """Returns the parts of a complete item that were not sent yet."""
         match item:
             case Message(content=str(text)):
                 yield from self._whole((output_index, 0), text)

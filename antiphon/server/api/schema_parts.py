@@ -51,7 +51,7 @@ def optional(schema: Schema, **fields: Schema) -> Schema:
 
 
 def untyped(known: Sequence[str] = ()) -> Schema:
-    """An object whose type is none of those that are known."""
+    """Describes an object of an unknown type."""
     kind = NAMED | ({"not": {"enum": [*known]}} if known else {})
     about = "Of another type: carried, and repeated as it came."
     return {"description": about, "type": "object", **has(type=kind)}
