@@ -14,7 +14,7 @@ from antiphon.engine import obfuscation
 from antiphon.engine.raw_reasoning import RetoldReasoning
 from antiphon.providers.base import UNMET, Capabilities, Sink, Turn
 from antiphon.spec.response import Response
-from antiphon.stream.policy import POLICY, Policy, restricts
+from antiphon.stream.policy import POLICY, PolicySink, restricts
 from antiphon.tools.citations import Citations, CitingSink
 from antiphon.wires.schema.check import SchemaCheck, needs_check
 from antiphon.wires.schema.pool import SchemaPool
@@ -61,7 +61,7 @@ class Checks(Struct):
             stack.append(SchemaCheck(stack[-1], turn.request, answer, unmet, self.schemas, turn.tenant))
         if self.restricts_calls:
             made, limit = self.calls_made, turn.answer_limit
-            stack.append(Policy(stack[-1], turn.request, turn.note(POLICY), made, limit))
+            stack.append(PolicySink(stack[-1], turn.request, turn.note(POLICY), made, limit))
         for make in self.added:
             stack.append(make(stack[-1], turn))
         if self.citations is not None:

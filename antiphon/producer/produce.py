@@ -14,7 +14,7 @@ from antiphon.spec.request import Request
 from antiphon.spec.response import SUPPRESSED, UNMET, Response, Usage
 from antiphon.stream.deltas import AnyDelta, Delta, Failure, Finish, TextDelta
 from antiphon.stream.framing import frames
-from antiphon.stream.policy import POLICY, Policy, restricts
+from antiphon.stream.policy import POLICY, PolicySink, restricts
 from antiphon.stream.sinks import Sink
 from antiphon.stream.sse import DONE
 from antiphon.wires.schema.check import SchemaCheck, needs_check
@@ -99,7 +99,7 @@ async def produce(
         unmet = partial(builder.add_receipt, action=UNMET, provider=POLICY)
         sink = schema = SchemaCheck(sink, request, lambda: builder.response, unmet, schemas)
     if request.tools and restricts(request):
-        sink = Policy(sink, request, partial(builder.add_receipt, action=SUPPRESSED, provider=POLICY))
+        sink = PolicySink(sink, request, partial(builder.add_receipt, action=SUPPRESSED, provider=POLICY))
     try:
         answer = answering(request)
         async for said in answer:

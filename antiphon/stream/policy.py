@@ -102,7 +102,7 @@ def restricts(request: Request) -> bool:
     )
 
 
-class Policy(WrappingSink):
+class PolicySink(WrappingSink):
     """A sink that lets through only the calls which one request allows.
 
     It calls `note` with the parameter that forbids a call, and with what it suppressed. It has let `made`

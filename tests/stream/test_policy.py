@@ -10,7 +10,7 @@ from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import CustomToolCallOutput, FunctionCallOutput
 from antiphon.stream.deltas import AnyDelta, CallDelta, Failure, Finish, ItemDelta, ItemEnd, TextDelta
-from antiphon.stream.policy import POLICY, Policy, check_tools, restricts
+from antiphon.stream.policy import POLICY, PolicySink, check_tools, restricts
 from tests.providers.compose import Collected
 
 TOOLS = [{"type": "function", "name": name} for name in ("look_up", "save", "send")]
@@ -23,7 +23,7 @@ def turn(**fields: Any) -> Turn:
 
 def said(policy_turn: Turn, *deltas: AnyDelta) -> list[AnyDelta]:
     sink = Collected()
-    assert Policy(sink, policy_turn.request, policy_turn.note(POLICY)).put(list(deltas))
+    assert PolicySink(sink, policy_turn.request, policy_turn.note(POLICY)).put(list(deltas))
     return sink.batches.get_nowait()
 
 

@@ -32,7 +32,7 @@ from antiphon.spec.response import Response
 from antiphon.spec.tools import AllowedTools
 from antiphon.stream.answer_limit import AnswerRoom
 from antiphon.stream.deltas import AnyDelta, Failure, Finish, Key
-from antiphon.stream.policy import POLICY, Policy, restricts
+from antiphon.stream.policy import POLICY, PolicySink, restricts
 from antiphon.tools.base import HostedCall, Scope, ToolSession
 from antiphon.tools.citations import Citations
 from antiphon.wires.worker_thread import in_worker_thread
@@ -272,7 +272,7 @@ class HostedLoop:
             )
             bounded = replace(asked, max_tool_calls=left)
             sink = (
-                Policy(said, bounded, turn.note(POLICY), limit=turn.answer_limit)
+                PolicySink(said, bounded, turn.note(POLICY), limit=turn.answer_limit)
                 if restricts(bounded)
                 else said
             )
