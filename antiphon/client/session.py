@@ -29,7 +29,7 @@ from antiphon.client.resources.parameters import (
 )
 from antiphon.client.settings import Timeouts
 from antiphon.client.streams import AsyncEventStream, EventSource
-from antiphon.client.transport.http import Clock
+from antiphon.client.transport.http import MAX_BODY, Clock, too_large
 from antiphon.client.transport.response_decoding import via
 from antiphon.client.transport.retry import pause_before_next
 from antiphon.client.transport.websocket import ClientSocket, envelope_in
@@ -297,6 +297,7 @@ class _SocketSource:
         self._clock = clock
         self._limits = limits
         self._reader = Reader()
+        self._received = 0
         self.message: str | bytes | None = None
 
     @property
@@ -309,7 +310,11 @@ class _SocketSource:
     async def receive(self, limit: Literal["read", "idle"]) -> str | bytes:
         seconds = self._limits.read if limit == "read" else self._limits.idle
         async with self._clock.within(limit, seconds):
-            return await self._socket.receive()
+            message = await self._socket.receive()
+        self._received += len(message)
+        if self._received > MAX_BODY:
+            raise too_large(MAX_BODY)
+        return message
 
     def take(self) -> list[AnyEvent] | None:
         message, self.message = self.message, None

@@ -18,6 +18,7 @@ from antiphon.client import (
     StreamBroken,
     TimedOut,
     Timeouts,
+    UnexpectedAnswer,
     UsageError,
 )
 from antiphon.spec.codec import to_builtins
@@ -303,6 +304,20 @@ async def test_limits_hold_on_sockets_too() -> None:
         async with AsyncClient(url, retries=Retries(0), trust_env=False) as client:
             with pytest.raises(ConnectionFailed):
                 await client.session(model="m").create("one")
+
+
+async def test_a_turn_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came is kept until the end, so an endless turn would take all of the program's memory."""
+    monkeypatch.setattr("antiphon.client.session.MAX_BODY", 20_000)
+    async with (
+        SocketServer(say(*["word "] * 200), say("b")) as server,
+        server.client() as client,
+        client.session(model="m") as session,
+    ):
+        with pytest.raises(UnexpectedAnswer, match="larger than 20,000 bytes"):
+            await session.create("one")
+        assert (await session.create("two")).output_text == "b"
+    assert server.connections == 2
 
 
 @pytest.mark.parametrize("status", [426, 404, 405, 403, 400, 501])

@@ -14,6 +14,7 @@ from antiphon.client import (
     UnexpectedAnswer,
     UsageError,
 )
+from antiphon.client.transport import http
 from antiphon.spec import events as ev
 from antiphon.spec.codec import encode
 from antiphon.spec.errors import server_error
@@ -108,6 +109,21 @@ async def test_a_stream_that_breaks_off_raises_with_what_came(fault: Step | byte
             await stream.final()
     assert caught.value.response.output_text == "one"
     assert caught.value.response.status == "failed"
+    assert len(server.requests) == 1
+
+
+async def test_a_stream_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came is kept until the end, so an endless answer would take all of the program's memory."""
+    monkeypatch.setattr(http, "MAX_BODY", 20_000)
+    _, pieces = composed(say(*["word "] * 200))
+    async with (
+        Player(Wire([*pieces, Step.HANG])) as server,
+        server.client() as client,
+        client.responses.stream("x") as stream,
+    ):
+        with pytest.raises(StreamBroken, match="larger than 20,000 bytes") as caught:
+            await stream.final()
+    assert caught.value.response.output_text.startswith("word word ")
     assert len(server.requests) == 1
 
 

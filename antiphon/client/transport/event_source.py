@@ -44,6 +44,7 @@ class HttpSource:
         self._over = False
         self._heard = False
         self._closed = False
+        self._received = 0  # by bodies before this one
         self.request_id = ""
 
     @property
@@ -72,7 +73,7 @@ class HttpSource:
             piece = await self._body.next()
             self._over = piece is None
             self._pending += self._payloads.close() if piece is None else self._payloads.feed(piece)
-        except EventTooLarge as error:
+        except (EventTooLarge, errors.UnexpectedAnswer) as error:
             raise self._broken_stream(str(error)) from None
         except (errors.ConnectionFailed, errors.TimedOut) as error:
             if isinstance(error, errors.TimedOut) and (error.limit == "total" or not self._resumable()):
@@ -96,6 +97,7 @@ class HttpSource:
     async def _connect(self, call: HttpCall) -> None:
         assert self._clock is not None
         self._body = await self._http.open(call, self._clock)
+        self._body.received = self._received
         self.request_id = self._body.request_id or self.request_id
         self._payloads = Payloads()
         self._over = False
@@ -165,6 +167,7 @@ class HttpSource:
     async def _drop(self) -> None:
         body, self._body = self._body, None
         if body is not None:
+            self._received = body.received
             await body.close()
 
     def _broken_stream(self, message: str) -> errors.StreamBroken:

@@ -253,6 +253,10 @@ def path_to(collection: str, id: str, *more: str) -> str:
     return "/".join((collection, *(quote(part, safe="") for part in (id, *more))))
 
 
+def too_large(limit: int) -> errors.UnexpectedAnswer:
+    return errors.UnexpectedAnswer(f"the server's answer is larger than {limit:,} bytes")
+
+
 class Body:
     """The body of an answer, piece by piece, within the limits of its call."""
 
@@ -273,17 +277,23 @@ class Body:
         self._pieces = answer.aiter_bytes()
         self._is_whole = False
         self._watch = watch if answer.is_success else None
+        self.received = 0
+        """How many bytes have come, and before them those of an earlier body that this one goes on with."""
 
     async def next(self) -> bytes | None:
-        """The next piece; None after the last."""
+        """The next piece; None after the last. An answer that does not end is given up."""
         async with (
             self._clock.within("idle", self._limits.idle),
             _translate_errors(self._address, self._limits),
         ):
             piece = await anext(self._pieces, None)
         self._is_whole = piece is None
-        if piece is not None and self._watch is not None:
-            self._watch.received(piece)
+        if piece is not None:
+            self.received += len(piece)
+            if self.received > MAX_BODY:
+                raise too_large(MAX_BODY)
+            if self._watch is not None:
+                self._watch.received(piece)
         return piece
 
     async def read(self, limit: int) -> bytes:
@@ -293,7 +303,7 @@ class Body:
             pieces.append(piece)
             size += len(piece)
             if size > limit:
-                raise errors.UnexpectedAnswer(f"the server's answer is larger than {limit:,} bytes")
+                raise too_large(limit)
         return b"".join(pieces)
 
     async def close(self) -> None:
