@@ -33,13 +33,13 @@ from antiphon.wires.hashbrown.messages import (
     HashbrownBody,
     new_from,
     nothing_to_say,
-    placed,
+    place_messages,
     read_body,
     read_thread,
-    settled,
     to_items,
     to_messages,
     to_request,
+    unwrap_output,
 )
 
 _Json = dict[str, Any]
@@ -135,7 +135,7 @@ def _payload(error: SpecError | UsageError) -> ErrorPayload:
 
 def _thread_to_save(before: list[AnyMessage], response: Response) -> list[_Json]:
     """Returns the messages of a thread to save: the earlier ones and the new ones, without errors."""
-    messages = [*before, *to_messages(settled(response.output))]
+    messages = [*before, *to_messages(unwrap_output(response.output))]
     return [to_builtins(one) for one in messages if not isinstance(one, ErrorMessage)]
 
 
@@ -165,7 +165,7 @@ async def _wire(
     start: int,
     transform: Transform | None,
 ) -> bytes:
-    items = to_items([*placed(thread, name="thread"), *placed(messages, start)])
+    items = to_items([*place_messages(thread, name="thread"), *place_messages(messages, start)])
     if not messages or not items:
         raise nothing_to_say()
     wire: _Json = msgspec.json.decode(encode_request(to_request(body, items)))

@@ -214,7 +214,7 @@ class ModelProcess:
         self, tenant: str = "", on_wait: Callable[[], None] | None = None
     ) -> AsyncIterator[Endpoint]:
         """A slot of the model, which tenants take in turns; `on_wait` is called when none is free."""
-        async with self._slots.taken(tenant, on_wait):
+        async with self._slots.hold(tenant, on_wait):
             use = self._sharing.use()
             while True:
                 if use.acquire(wait=False):

@@ -131,7 +131,7 @@ class CacheShares:
         held: list[FileLock] = []
         try:
             # One request takes shares at a time, so that small ones do not overtake a large one for ever.
-            async with self._turn.taken(tenant, on_wait):
+            async with self._turn.hold(tenant, on_wait):
                 turn = FileLock(self._turn_of_host)
                 try:
                     while not (turn.acquire(wait=False) and self._take(needed, held)):

@@ -23,8 +23,7 @@ from antiphon.tools.base import HostedTool
 from antiphon.tools.file_search import TYPE, FileSearch
 from antiphon.tools.file_search.extraction import Unreadable
 from antiphon.tools.file_search.library import missing_content, missing_file
-from antiphon.wires.media.base64_slices import encode_base64
-from antiphon.wires.media.data_urls import UNKNOWN
+from antiphon.wires.media import UNKNOWN, encode_base64
 from antiphon.wires.messages.vendor import FIELDS, block_of, fields_of, with_fields
 
 _FIELD = "file_id"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from antiphon.spec.content import InputImage
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import Item, parts_of
-from antiphon.wires.media.data_urls import data_url
+from antiphon.wires.media import data_url
 
 INVALID = "invalid_image"
 _SLICE = 64 * 1024

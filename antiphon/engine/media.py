@@ -24,8 +24,7 @@ from antiphon.spec.content import ContentPart, InputFile, InputImage
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.items import CustomToolCallOutput, FunctionCallOutput, Item, Message, parts_of
 from antiphon.spec.limits import LARGE
-from antiphon.wires.media.base64_slices import encode_base64
-from antiphon.wires.media.data_urls import UNKNOWN
+from antiphon.wires.media import UNKNOWN, encode_base64
 from antiphon.wires.worker_thread import in_worker_thread
 
 if TYPE_CHECKING:

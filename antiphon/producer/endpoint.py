@@ -274,7 +274,7 @@ class AgentSocket(ResponsesSocket[list[Item]]):
         self._answers = answers
         self._max_body = max_body
 
-    async def decoded(self, message: bytes | Pieces) -> WebSocketCreate:
+    async def decode_message(self, message: bytes | Pieces) -> WebSocketCreate:
         return await decode_pieces(decode_websocket_create, message, self._max_body)
 
     async def respond(self, request: WebSocketCreate) -> bool:

@@ -22,7 +22,7 @@ from antiphon.wires.tools.names import (
     ToolNames,
     UpstreamFunction,
     flat_name,
-    shortened,
+    shorten_name,
 )
 
 _SEARCH_PARAMETERS: dict[str, Any] = {
@@ -175,7 +175,7 @@ def flatten(turn: Turn, provider: str, vendor: str = "") -> ToolNames:
     for origin in sorted(declared, key=lambda one: one != DeclaredTool(one.name)):
         name = flat_name(origin)
         while taken.setdefault(name, origin) != origin:
-            name = shortened(name, origin)
+            name = shorten_name(name, origin)
     names = {origin: name for name, origin in taken.items()}
     return ToolNames(
         [_function(names[origin], origin, places[origin], *told) for origin, told in declared.items()]

@@ -18,7 +18,7 @@ from antiphon.server.routes import websocket
 from antiphon.spec.errors import SpecError
 from antiphon.store import StoreError
 from antiphon.wires.asgi import AsgiScope, ClientGone, Receive, Send
-from antiphon.wires.tenant_at_work import work_for
+from antiphon.wires.slots import work_for
 
 _NOT_OPEN = "the server must run the lifespan protocol"
 

@@ -17,7 +17,7 @@ from antiphon.spec.content import ContentPart, text_of
 from antiphon.spec.errors import SpecError, invalid_param
 from antiphon.spec.items import Item
 from antiphon.tools import base
-from antiphon.wires.tools.failures import ToolError
+from antiphon.wires.tools.calls import ToolError
 
 GROUP = "antiphon.tools.functions"
 TYPE = "antiphon:function"

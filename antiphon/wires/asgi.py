@@ -20,7 +20,7 @@ class ClientGone(Exception):
 
 
 class Sender:
-    """Sends messages one after the other, so that whoever puts them need not wait."""
+    """Sends messages one after the other, so that the code that puts them need not wait."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

@@ -1,4 +1,4 @@
-"""Starts child processes, which get no open file of this one but those that they are given, and ends them."""
+"""Starts child processes, which inherit no open file but the ones that they are given, and ends them."""
 
 import asyncio
 import os
@@ -56,7 +56,7 @@ async def start_program(
 async def end_process(process: asyncio.subprocess.Process) -> None:
     """Kills it with all that it has started, unless it has ended by itself, and closes its pipes.
 
-    asyncio waits until each pipe was read to its end, which nobody may do any more.
+    asyncio waits until each pipe was read to its end, and no reader may be left.
     """
     if process.returncode is None:
         with suppress(ProcessLookupError):
@@ -70,8 +70,8 @@ async def end_process(process: asyncio.subprocess.Process) -> None:
 def keep_files() -> None:
     """Let no child process inherit a file that is open here.
 
-    uvloop closes none for it, whatever it is told. The socket that a server listens on may be inheritable,
-    and so may be whatever this process was started with.
+    uvloop closes none for it, whatever its arguments say. The socket that a server listens on may be
+    inheritable, and so may be what this process was started with.
     """
     for name in os.listdir("/dev/fd"):
         with suppress(OSError):  # the folder itself was open, and is no more

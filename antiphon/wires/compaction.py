@@ -12,7 +12,7 @@ _HEADING = "Summary of the conversation so far:\n\n"
 
 
 def summary_message(text: str, role: Role = "developer") -> Message:
-    """A summary as a model is told it. As the user's words it can be all that is said, on every wire."""
+    """A summary as a message for a model. As the user's words it can be the whole input, on every wire."""
     return Message(role=role, content=_HEADING + text)
 
 

@@ -26,7 +26,7 @@ class ServerGone(Exception):
 
 
 class McpConnection:
-    """Open while it is entered. One that breaks must not cancel whoever uses it, hence the task."""
+    """Open while it is entered, in a task of its own, so that a broken one cancels no task that uses it."""
 
     def __init__(self, target: Any, resources: AsyncExitStack | None = None, *, mode: str = "auto") -> None:
         """`target` is whatever the package's `Client` takes; `resources` are closed with the connection."""
@@ -92,7 +92,7 @@ class McpConnection:
             await self._left.wait()
 
 
-async def listed(client: "Client") -> "list[Tool]":
+async def list_tools(client: "Client") -> "list[Tool]":
     """All tools of a server, over all pages, without those whose name came before."""
     tools: dict[str, Tool] = {}
     cursor: str | None = None

@@ -1,10 +1,10 @@
-"""How whoever reads an answer says that a part of it cannot be passed on."""
+"""How the reader of an answer reports that a part of it cannot be passed on."""
 
 from collections.abc import Callable
 
 Note = Callable[[str, str], None]
-"""Told where in an answer there is something that cannot be passed on, and why."""
+"""Called with the place of what cannot be passed on, and the reason."""
 
 
-def silently(param: str, reason: str) -> None:
-    """The note of whoever has nowhere to leave a receipt."""
+def ignore(param: str, reason: str) -> None:
+    """Drop the report, where there is no place for a receipt."""

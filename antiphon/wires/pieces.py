@@ -43,7 +43,7 @@ class Pieces:
 
     def take(self) -> Iterator[bytes]:
         """One after the other, from the first; what was given is not kept."""
-        pieces = self._emptied()
+        pieces = self._take_all()
         pieces.reverse()
         while pieces:
             yield pieces.pop()
@@ -53,11 +53,11 @@ class Pieces:
         self._settle()
         return iter(self._pieces)
 
-    def joined(self) -> bytes:
-        """All of it, which is then no longer here. While bytes are joined, other threads can work."""
-        return b"".join(self._emptied())
+    def join(self) -> bytes:
+        """Take all of it as one. While bytes are joined, other threads can work."""
+        return b"".join(self._take_all())
 
-    def _emptied(self) -> list[bytes]:
+    def _take_all(self) -> list[bytes]:
         self._settle()
         pieces, self._pieces, self._size = self._pieces, [], 0
         return pieces
@@ -86,16 +86,16 @@ def too_large(limit: int) -> SpecError:
 async def decode_pieces(decode: Callable[..., T], body: bytes | Pieces, limit: int) -> T:
     """What `decode` makes of a body, of a large one in the worker thread.
 
-    Nobody else has a body of several pieces whole, so that its memory is freed where it is decoded.
+    No other place has the whole of a body in pieces, so that its memory is freed where it is decoded.
     """
     if len(body) <= LARGE:
-        return _decoded(decode, body, limit)
-    return await in_worker_thread(_decoded, decode, body, limit)
+        return _decode(decode, body, limit)
+    return await in_worker_thread(_decode, decode, body, limit)
 
 
-def _decoded(decode: Callable[..., T], body: bytes | Pieces, limit: int) -> T:
+def _decode(decode: Callable[..., T], body: bytes | Pieces, limit: int) -> T:
     try:
-        return decode(body if isinstance(body, bytes) else body.joined(), max_bytes=limit)
+        return decode(body if isinstance(body, bytes) else body.join(), max_bytes=limit)
     except SpecError as refusal:
         # What it was raised for and in leads back to the whole body, and often in a ring.
         refusal.__context__ = None

@@ -89,7 +89,7 @@ def texts_of(scope: AsgiScope, send: Send) -> Texts:
 async def refuse_handshake(
     error: SpecError, scope: AsgiScope, receive: Receive, send: Send, *headers: tuple[bytes, bytes]
 ) -> None:
-    """Answer with plain HTTP; a server that cannot is told to close, which clients see as 403."""
+    """Answer with plain HTTP; a server that cannot do that closes, which clients see as 403."""
     await receive()
     if _REFUSAL not in (scope.get("extensions") or {}):
         await send({"type": "websocket.close", "code": _NORMAL})
@@ -152,14 +152,14 @@ class ResponsesSocket(ABC, Generic[T]):
     # --- what differs between servers ---------------------------------------------------------------------
 
     @abstractmethod
-    async def decoded(self, message: bytes | Pieces) -> WebSocketCreate:
+    async def decode_message(self, message: bytes | Pieces) -> WebSocketCreate:
         """The request in a message; raises `SpecError`."""
 
     @abstractmethod
     async def respond(self, request: WebSocketCreate) -> bool:
-        """Put the events of one turn into `texts`; False if they tell of a failure.
+        """Put the events of one turn into `texts`; False if they end in a failure.
 
-        What it raises before the first event is told to the client by `fail`.
+        What it raises before the first event `fail` sends to the client.
         """
 
     @abstractmethod
@@ -168,7 +168,7 @@ class ResponsesSocket(ABC, Generic[T]):
 
     @abstractmethod
     def broke(self, error: Exception) -> None:
-        """The connection has ended with an error that nobody expected: log it."""
+        """Log the unexpected error that has ended the connection."""
 
     def hold(self, size: int) -> None:
         """The messages have this many bytes from now on; a `SpecError` refuses the one that came last."""
@@ -205,7 +205,7 @@ class ResponsesSocket(ABC, Generic[T]):
         request: WebSocketCreate | None = None
         succeeded = False
         try:
-            request = await self.decoded(message)
+            request = await self.decode_message(message)
             self._name_turn(request.stream_id)
             succeeded = await self.respond(request)
         except ClientGone:

@@ -12,7 +12,7 @@ from antiphon.wires.run_listener import AttemptInfo, RunInfo, Spent
 class RunStopped(Exception):
     """Nothing more may be asked for this run.
 
-    A response ends as incomplete, with the reason `budget`; where there is no response, the error is told.
+    A response ends as incomplete, with the reason `budget`; without a response the client gets the error.
     """
 
     def __init__(self, payload: ErrorPayload, status: int = 429) -> None:

@@ -1,7 +1,7 @@
 """Opaque blobs that only their maker can open: AES-GCM, bound to a tenant and a purpose.
 
 A blob is `v1.` and then base64url of key number, nonce and ciphertext. Opening tries the key that the
-blob names; whoever changes a bit of it, or brings it to another tenant, gets a `SealBroken`.
+blob names; a blob with a changed bit, or from another tenant, raises `SealBroken`.
 """
 
 import base64
@@ -11,7 +11,7 @@ from os import urandom
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from antiphon.wires.media.base64_slices import decode_base64
+from antiphon.wires.media import decode_base64
 
 _VERSION = "v1."
 _NONCE = 12
@@ -30,7 +30,7 @@ class Seal:
 
     def seal(self, content: bytes, *, tenant: str, purpose: str) -> str:
         nonce = urandom(_NONCE)
-        sealed = self._ciphers[self._current].encrypt(nonce, content, _bound(tenant, purpose))
+        sealed = self._ciphers[self._current].encrypt(nonce, content, _associated_data(tenant, purpose))
         return _VERSION + base64.urlsafe_b64encode(self._current + nonce + sealed).decode()
 
     def open(self, blob: str, *, tenant: str, purpose: str) -> bytes:
@@ -48,7 +48,7 @@ class Seal:
             raise SealBroken("the key that sealed it is unknown to this gateway")
         nonce, sealed = raw[_KEY_ID : _KEY_ID + _NONCE], raw[_KEY_ID + _NONCE :]
         try:
-            return cipher.decrypt(nonce, sealed, _bound(tenant, purpose))
+            return cipher.decrypt(nonce, sealed, _associated_data(tenant, purpose))
         except (InvalidTag, ValueError):
             raise SealBroken("it was changed, or belongs to another tenant") from None
 
@@ -58,5 +58,5 @@ def is_sealed(blob: str) -> bool:
     return blob.startswith(_VERSION)
 
 
-def _bound(tenant: str, purpose: str) -> bytes:
+def _associated_data(tenant: str, purpose: str) -> bytes:
     return f"{len(tenant)}:{tenant}:{purpose}".encode()

@@ -1,9 +1,10 @@
-"""Who may work now, where only so many can at once: no tenant at the cost of the others."""
+"""Which tenant may work now, where only so many can at once, and for which tenant a task works."""
 
 import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from itertools import count
 
 
@@ -12,7 +13,7 @@ class FairSlots:
 
     A tenant has half of them at most, and the last free one only if it has no other: so two tenants together
     cannot hold all of them, for as long as their calls take, against a third. With `all_for_one`, a tenant
-    may have all that no other waits for. Of those that wait, the next is the tenant with the fewest slots,
+    may have all that no other waits for. The next of the waiting tenants is the one with the fewest slots,
     and then the one that has waited longest since it came, or since it last took or gave back a slot.
     """
 
@@ -26,7 +27,7 @@ class FairSlots:
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     @asynccontextmanager
-    async def taken(self, tenant: str, on_wait: Callable[[], None] | None = None) -> AsyncIterator[None]:
+    async def hold(self, tenant: str, on_wait: Callable[[], None] | None = None) -> AsyncIterator[None]:
         """Wait for a slot, and have it for as long as this lasts; `on_wait` is called if none is free."""
         await self.take(tenant, on_wait)
         try:
@@ -90,3 +91,15 @@ class FairSlots:
             if (running := self._running[tenant]) < self._most and (self._free > self._kept or not running)
         ]
         return min(able, key=lambda one: (self._running[one], self._since[one]), default=None)
+
+
+_tenant: ContextVar[str] = ContextVar("tenant", default="")
+
+
+def work_for(tenant: str) -> None:
+    """Mark this task, and the tasks that it starts, as working for this tenant."""
+    _tenant.set(tenant)
+
+
+def tenant_at_work() -> str:
+    return _tenant.get()

@@ -19,7 +19,7 @@ def printable(text: str) -> str:
 
     A carriage return is left out, so that the lines of Windows read as lines and nothing is written over.
     """
-    return _UNSAFE.sub(_shown, text)
+    return _UNSAFE.sub(_replace_control, text)
 
 
 def printable_line(text: str) -> str:
@@ -27,7 +27,7 @@ def printable_line(text: str) -> str:
     return _SPACES.sub(" ", printable(text)).strip()
 
 
-def _shown(found: re.Match[str]) -> str:
+def _replace_control(found: re.Match[str]) -> str:
     character = found[0]
     if character == "\r":
         return ""

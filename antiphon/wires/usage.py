@@ -1,4 +1,4 @@
-"""Counts of tokens: those that contradict each other, and an estimate where there are none."""
+"""Counts of tokens: what contradictory ones mean, and an estimate where there are none."""
 
 from antiphon.spec.response import Usage
 from antiphon.wires.notes import Note

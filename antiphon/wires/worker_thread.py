@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Lock
 from typing import Any, TypeVar
 
-from antiphon.wires.tenant_at_work import tenant_at_work
+from antiphon.wires.slots import tenant_at_work
 
 T = TypeVar("T")
 

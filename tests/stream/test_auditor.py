@@ -20,7 +20,7 @@ from antiphon.stream.auditor import Auditor, Violation, audit, audit_sse
 from antiphon.stream.deltas import CallDelta, Finish, ItemDelta, VendorDelta
 from antiphon.stream.dialects import solicited
 from antiphon.stream.rules import RULES
-from antiphon.wires.media.images import image_item
+from antiphon.wires.media import image_item
 from tests.stream import streams
 from tests.stream.mutations import END, ENVELOPE, MUTATIONS, Mutation, Tape, play
 from tests.stream.streams import Payload, event

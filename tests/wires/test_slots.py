@@ -23,7 +23,7 @@ class Runs:
         await self.settle()
 
     async def _run(self, tenant: str) -> None:
-        async with self.slots.taken(tenant):
+        async with self.slots.hold(tenant):
             end = asyncio.Event()
             self.running.append(tenant)
             self.ends.append(end)

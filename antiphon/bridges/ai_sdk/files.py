@@ -9,7 +9,7 @@ from msgspec import Struct
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo
 from antiphon.spec.error_paths import join, wrong
 from antiphon.spec.errors import SpecError
-from antiphon.wires.media.base64_slices import decode_base64, encode_base64
+from antiphon.wires.media import decode_base64, encode_base64
 
 _DATA_URL = re.compile(r"data:([^;,]*)((?:;[^;,]*)*),", re.ASCII)
 _UNKNOWN = "application/octet-stream"

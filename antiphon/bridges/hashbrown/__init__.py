@@ -15,7 +15,14 @@ from antiphon.spec.events import AnyEvent
 from antiphon.spec.items import Item, Reasoning
 from antiphon.store.base import Append, StoredConversation, StoreError
 from antiphon.wires.hashbrown import frames
-from antiphon.wires.hashbrown.messages import AnyMessage, new_from, placed, placed_items, settled, to_messages
+from antiphon.wires.hashbrown.messages import (
+    AnyMessage,
+    new_from,
+    place_messages,
+    placed_items,
+    to_messages,
+    unwrap_output,
+)
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +52,7 @@ class Thread:
 
     def items(self, messages: list[AnyMessage]) -> list[Item]:
         """The whole conversation: what the thread holds, then what is new in these messages."""
-        added = placed_items(placed(messages, new_from(self.messages, messages)), self.history)
+        added = placed_items(place_messages(messages, new_from(self.messages, messages)), self.history)
         for _, item in added:
             if isinstance(item, Reasoning):
                 item.id = ""  # the thread may hold it already, and it holds an id only once
@@ -56,7 +63,7 @@ class Thread:
         """Adds what this run was given beyond the history, and what it made."""
         engine, tenant = self.engine, run.turn.tenant
         now = engine.clock()
-        made = give_ids(settled(run.response.output))
+        made = give_ids(unwrap_output(run.response.output))
         items = stored([*run.resolved.input[len(self.history) :], *made])
         expires = engine.expires_at(now)
         try:

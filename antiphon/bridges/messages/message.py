@@ -19,7 +19,7 @@ from antiphon.spec.response import Receipt, Response
 from antiphon.stream.deltas import Finish
 from antiphon.wires.compaction import COMPACTION
 from antiphon.wires.messages.citations import citation
-from antiphon.wires.messages.usage import told
+from antiphon.wires.messages.usage import count_fields
 from antiphon.wires.messages.vendor import VENDOR, block_of
 
 MessageJson = dict[str, Any]
@@ -57,7 +57,7 @@ def begin_message(response: Response) -> MessageJson:
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
-        "usage": told(response.usage),
+        "usage": count_fields(response.usage),
     }
 
 
@@ -144,7 +144,7 @@ def end_fields(
     if reason == "refusal" and (refusal or "stop_details" in details):
         plain = {"type": "refusal", "category": None, "explanation": refusal}
         stopped["stop_details"] = details.get("stop_details", plain)
-    usage = told(response.usage)
+    usage = count_fields(response.usage)
     if searches := sum(map(is_search, response.output)):
         usage["server_tool_use"] = {"web_search_requests": searches, "web_fetch_requests": 0}
     beside: MessageJson = {"usage": usage | details.get("usage", {})}

@@ -14,7 +14,7 @@ from antiphon.spec.codec import Opaque, to_builtins, with_extras
 from antiphon.spec.error_paths import describe, join, wrong
 from antiphon.spec.items import Item, Message
 from antiphon.spec.tools import FunctionTool, Tool
-from antiphon.wires.messages.tool_changes import ADDITION, CHANGES, REMOVAL, added, removed
+from antiphon.wires.messages.tool_changes import ADDITION, CHANGES, REMOVAL, make_addition, make_removal
 from antiphon.wires.messages.vendor import VENDOR, with_fields, without
 
 TOOL_CHANGES = (ADDITION, REMOVAL)
@@ -55,8 +55,8 @@ def change_of(block: Any, where: str) -> list[MessageBlock]:
     if kind == "tool_definition" and block["type"] == ADDITION:
         definition = required_object(tool, "definition", place)
         declared = read_tool(definition, join(place, "definition"))
-        return [to_builtins(added(str(definition.get("name", "")), declared))]
+        return [to_builtins(make_addition(str(definition.get("name", "")), declared))]
     if kind != "tool_reference":
         return []
     name = string(tool, "name", place)
-    return [added(name, None) if block["type"] == ADDITION else removed(name)]
+    return [make_addition(name, None) if block["type"] == ADDITION else make_removal(name)]

@@ -38,7 +38,7 @@ from antiphon.spec.error_paths import describe, join, wrong
 from antiphon.spec.items import FunctionCall, FunctionCallOutput, ItemStatus, Message, Reasoning, Role
 from antiphon.spec.limits import CallId, FileData, FunctionName, ImageUrl, Text
 from antiphon.spec.response import Receipt
-from antiphon.wires.media.base64_slices import encode_base64
+from antiphon.wires.media import encode_base64
 
 PROOF = "encryptedContent"
 """Where a thinking part keeps the proof of its reasoning, among its metadata."""

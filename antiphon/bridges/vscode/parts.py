@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
 from antiphon.spec.error_paths import describe, join, missing, wrong
-from antiphon.wires.media.base64_slices import decode_base64
+from antiphon.wires.media import decode_base64
 
 USER: Final = 1
 ASSISTANT: Final = 2

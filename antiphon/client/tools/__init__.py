@@ -27,7 +27,7 @@ from antiphon.spec.codec import UNREADABLE, Opaque
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText, InputVideo
 from antiphon.spec.limits import MAX_NAME, NAME
 from antiphon.spec.tools import CustomTool, FunctionTool
-from antiphon.wires.tools.failures import ToolError as ToolError
+from antiphon.wires.tools.calls import ToolError as ToolError
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -17,7 +17,7 @@ from antiphon.client.tools import Tool, ToolError, ToolOutput
 from antiphon.client.tools.parameter_schema import Schema
 from antiphon.spec.content import InputText
 from antiphon.spec.limits import MAX_NAME, NOT_IN_NAME
-from antiphon.wires.mcp import McpConnection, ServerGone, content, listed, words
+from antiphon.wires.mcp import McpConnection, ServerGone, content, list_tools, words
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -128,7 +128,7 @@ class MCPServer:
     async def _list(self, client: "Client") -> None:
         assert self._connection is not None
         names: set[str] = set()
-        for one in await self._connection.ask(listed(client)):
+        for one in await self._connection.ask(list_tools(client)):
             name = NOT_IN_NAME.sub("_", self._prefix + one.name)[:MAX_NAME]
             if name not in names:
                 names.add(name)

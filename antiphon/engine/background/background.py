@@ -32,7 +32,7 @@ from antiphon.spec.request import Request
 from antiphon.store.base import RUNNING, LoggedEvent, StoreConflict, StoredResponse, StoreError
 from antiphon.store.store import OwnedRowStore
 from antiphon.stream.composer import Composer
-from antiphon.wires.tenant_at_work import work_for
+from antiphon.wires.slots import work_for
 
 log = logging.getLogger(__name__)
 

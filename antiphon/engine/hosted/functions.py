@@ -7,7 +7,7 @@ from antiphon.spec.codec import Opaque
 from antiphon.spec.tools import AllowedTools, FunctionTool, FunctionToolChoice, Tool, ToolChoice, ToolRef
 from antiphon.stream.policy import tool_names
 from antiphon.tools.base import Function, HostedTool, ToolSession
-from antiphon.wires.tools.names import DeclaredTool, flat_name, shortened
+from antiphon.wires.tools.names import DeclaredTool, flat_name, shorten_name
 
 
 class OpenedTool(NamedTuple):
@@ -38,7 +38,7 @@ class FunctionNames:
                 origin = DeclaredTool(function.name, one.tool.settings.name)
                 name = flat_name(DeclaredTool(function.name))
                 while name in taken:
-                    name = shortened(name, origin)
+                    name = shorten_name(name, origin)
                 taken.add(name)
                 self.functions[name] = HostedFunction(one, function)
 

@@ -8,8 +8,7 @@ from antiphon.providers.base import SUPPRESSED, Turn
 from antiphon.providers.errors import unsupported
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
-from antiphon.wires.media.base64_slices import decode_base64
-from antiphon.wires.media.data_urls import UNKNOWN, data_url, file_bytes
+from antiphon.wires.media import UNKNOWN, data_url, decode_base64, file_bytes
 from antiphon.wires.messages.vendor import VENDOR, block_of, fields_of
 
 BlockBody = dict[str, Any]

@@ -18,7 +18,7 @@ from antiphon.wires.finish_reasons import FINISH_REASONS
 from antiphon.wires.messages.citations import annotation
 from antiphon.wires.messages.usage import MessagesCounts
 from antiphon.wires.messages.vendor import SLUG, VENDOR
-from antiphon.wires.notes import Note, silently
+from antiphon.wires.notes import Note, ignore
 from antiphon.wires.tools.names import ToolNames
 from antiphon.wires.usage import balance
 
@@ -69,7 +69,7 @@ class AnthropicStream(LineParser):
         *,
         provider: str = "anthropic",
         summarises: bool = False,
-        note: Note = silently,
+        note: Note = ignore,
         secrets: Collection[str] = (),
         max_line: int = DEFAULT_MAX_EVENT_BYTES,
     ) -> None:

@@ -20,7 +20,7 @@ from antiphon.spec.content import (
     text_of,
 )
 from antiphon.spec.items import is_valid_extension_type
-from antiphon.wires.media.data_urls import data_url, file_bytes
+from antiphon.wires.media import data_url, file_bytes
 
 VENDOR = "bedrock:"
 """The prefix of the types of items and annotations that only Bedrock knows."""

@@ -17,8 +17,8 @@ from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import vendor_item
 from antiphon.stream import deltas as d
 from antiphon.wires.finish_reasons import FINISH_REASONS
-from antiphon.wires.media.images import image_item
-from antiphon.wires.notes import Note, silently
+from antiphon.wires.media import image_item
+from antiphon.wires.notes import Note, ignore
 from antiphon.wires.tools.names import ToolNames
 
 _BROKEN = {
@@ -87,7 +87,7 @@ class BedrockStream(AnswerParser):
         *,
         provider: str = "bedrock",
         summarises: bool = False,
-        note: Note = silently,
+        note: Note = ignore,
         secrets: Collection[str] = (),
     ) -> None:
         super().__init__(names, provider=provider, note=note, secrets=secrets)

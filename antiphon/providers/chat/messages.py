@@ -21,7 +21,7 @@ from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputText, InputVideo, Refusal, text_of
 from antiphon.spec.items import Message, Reasoning
 from antiphon.wires.chat.messages import ChatMessages, file_part, image_part, text_part, tool_call
-from antiphon.wires.media.data_urls import data_url
+from antiphon.wires.media import data_url
 from antiphon.wires.reasoning.kept import CONTENT, put_by, words_of
 from antiphon.wires.tools.names import ToolNames
 

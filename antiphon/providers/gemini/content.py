@@ -8,7 +8,7 @@ from antiphon.providers.base import UNMET, Turn
 from antiphon.providers.errors import unsupported
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, text_of
-from antiphon.wires.media.data_urls import data_url, file_bytes
+from antiphon.wires.media import data_url, file_bytes
 
 GeminiPartBody = dict[str, Any]
 

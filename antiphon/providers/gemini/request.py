@@ -20,7 +20,7 @@ from antiphon.spec.codec import Opaque, encode, extras
 from antiphon.spec.content import text_of
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning, is_failed
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat, ToolRef
-from antiphon.wires.media.images import IMAGES, image_of
+from antiphon.wires.media import IMAGES, image_of
 from antiphon.wires.tools.names import ToolNames, UpstreamFunction
 
 # Sampling by its name here and there; the last three are outside the specification.

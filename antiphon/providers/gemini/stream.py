@@ -17,8 +17,8 @@ from antiphon.spec.items import vendor_item
 from antiphon.stream import deltas as d
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 from antiphon.wires.finish_reasons import FINISH_REASONS
-from antiphon.wires.media.images import image_item
-from antiphon.wires.notes import Note, silently
+from antiphon.wires.media import image_item
+from antiphon.wires.notes import Note, ignore
 from antiphon.wires.tools.names import ToolNames
 from antiphon.wires.usage import balance
 
@@ -50,7 +50,7 @@ class GeminiStream(LineParser):
         names: ToolNames | None = None,
         *,
         provider: str = "gemini",
-        note: Note = silently,
+        note: Note = ignore,
         secrets: Collection[str] = (),
         max_line: int = DEFAULT_MAX_EVENT_BYTES,
         keeps_chunks: bool = False,

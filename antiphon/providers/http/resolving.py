@@ -11,8 +11,7 @@ from threading import Thread
 from typing import Any
 
 from antiphon.providers.http.failures import Forbidden, Unreachable
-from antiphon.wires.slots import FairSlots
-from antiphon.wires.tenant_at_work import tenant_at_work
+from antiphon.wires.slots import FairSlots, tenant_at_work
 
 FRESH = 60.0
 _MANY = 512

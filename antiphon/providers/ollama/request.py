@@ -13,7 +13,7 @@ from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo
 from antiphon.spec.items import CustomToolCall, FunctionCall, Message, Reasoning
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
 from antiphon.wires.chat.requests import function_tool
-from antiphon.wires.media.data_urls import data_url
+from antiphon.wires.media import data_url
 from antiphon.wires.reasoning.kept import words_of
 from antiphon.wires.tools.names import ToolNames, UpstreamFunction
 

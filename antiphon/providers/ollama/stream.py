@@ -15,8 +15,8 @@ from antiphon.spec.response import Usage
 from antiphon.stream import deltas as d
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 from antiphon.wires.chat.chunks import Token
-from antiphon.wires.media.images import image_item
-from antiphon.wires.notes import Note, silently
+from antiphon.wires.media import image_item
+from antiphon.wires.notes import Note, ignore
 from antiphon.wires.reasoning.kept import KeptReasoning
 from antiphon.wires.tools.names import ToolNames
 
@@ -59,7 +59,7 @@ class OllamaStream(LineParser):
         names: ToolNames | None = None,
         *,
         provider: str = "ollama",
-        note: Note = silently,
+        note: Note = ignore,
         secrets: Collection[str] = (),
         max_line: int = DEFAULT_MAX_EVENT_BYTES,
         keeps_chunks: bool = False,

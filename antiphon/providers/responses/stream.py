@@ -21,7 +21,7 @@ from antiphon.stream.reader import Reader
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
 from antiphon.wires.finish_reasons import FINISH_REASONS
 from antiphon.wires.lines import LineSplitter, LineTooLong
-from antiphon.wires.notes import Note, silently
+from antiphon.wires.notes import Note, ignore
 from antiphon.wires.tools.names import ToolNames
 from antiphon.wires.usage import balance
 
@@ -38,7 +38,7 @@ class ResponsesStream:
         *,
         provider: str = "responses",
         secrets: Collection[str] = (),
-        note: Note = silently,
+        note: Note = ignore,
         max_line: int = DEFAULT_MAX_EVENT_BYTES,
     ) -> None:
         self.over = False

@@ -122,7 +122,7 @@ class DirectExchange(Exchange):
                 raise ClientGone
             await self._wait()
         came, self.received = self.received, b""
-        return came if isinstance(came, bytes) else came.joined()
+        return came if isinstance(came, bytes) else came.join()
 
     async def _wait(self) -> None:
         """Until more has come, or the end."""

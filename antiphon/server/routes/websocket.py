@@ -26,7 +26,7 @@ from antiphon.store.base import Context
 from antiphon.wires.asgi import AsgiScope, Receive, Send
 from antiphon.wires.pieces import Pieces, decode_pieces
 from antiphon.wires.responses_socket import PATH, ResponsesSocket, Texts, refuse_handshake, texts_of
-from antiphon.wires.tenant_at_work import work_for
+from antiphon.wires.slots import work_for
 from antiphon.wires.worker_thread import in_worker_thread
 
 log = logging.getLogger("antiphon.server")
@@ -126,7 +126,7 @@ class GatewaySocket(ResponsesSocket[Context]):
     def broke(self, error: Exception) -> None:
         log.error("request %s: the socket broke", self._connected.request_id, exc_info=error)
 
-    async def decoded(self, message: bytes | Pieces) -> WebSocketCreate:
+    async def decode_message(self, message: bytes | Pieces) -> WebSocketCreate:
         if self._gateway.stopping:
             raise SpecError(SHUTDOWN, 503)
         context, decode, skipped = self._connected, decode_websocket_create, list[str]()

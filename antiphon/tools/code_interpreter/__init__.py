@@ -156,7 +156,7 @@ class CodeInterpreter(base.HostedTool):
             self._pruning = asyncio.create_task(self._prune())
         with self.containers.used(path, clock()):
             await self._on_disk(self.containers.remove)
-            async with self._lock(path), self._slots.taken(tenant):
+            async with self._lock(path), self._slots.hold(tenant):
                 await self._on_disk(self.containers.check_room, path)
                 with self.containers.staging_folder(path) as left:
                     ran = await self._engine.run(code, path, left)

@@ -39,7 +39,7 @@ class Extractor:
         However many files one tenant sends, the files of others get their turn.
         """
         limits = {"seconds": self._seconds, "limit": self._limit, "memory": _MEMORY}
-        async with self._slots.taken(tenant):
+        async with self._slots.hold(tenant):
             asked = {"path": str(path), "filename": filename, **limits}
             told = await ask_child(_CHILD, asked, self._seconds + _GRACE, self._limit + _FIRST_LINE)
         head, _, text = told.partition(b"\n")

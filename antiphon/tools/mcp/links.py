@@ -158,9 +158,9 @@ class Links:
                 _refuse_credentials(declared, param)
             return
         if url is None:
-            listed = ", ".join(sorted(self._settings.servers)) or "none"
+            known = ", ".join(sorted(self._settings.servers)) or "none"
             message = (
-                f"there is no server {declared.server_label!r} here (there is: {listed}); give a `server_url`"
+                f"there is no server {declared.server_label!r} here (there is: {known}); give a `server_url`"
             )
             raise SpecError(ErrorPayload("invalid_request", message, param=f"{param}.server_label"))
         if origin(url) is None:

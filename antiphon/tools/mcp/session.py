@@ -21,7 +21,7 @@ from antiphon.store.store import Store
 from antiphon.tools.base import Function, HostedCall, Outcome, Resumed, Scope, ToolFailure, ToolSession
 from antiphon.tools.mcp.declared import DeclaredServer
 from antiphon.tools.mcp.links import HttpFailure, Link, McpAnswerTooLarge, McpAnswerUnreadable, NotAllowed
-from antiphon.wires.mcp import content, listed, words
+from antiphon.wires.mcp import content, list_tools, words
 from antiphon.wires.worker_thread import in_worker_thread
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class McpSession(ToolSession):
         error: str | None = None
         try:
             async with asyncio.timeout(seconds):
-                answered = await self._link.ask(listed)
+                answered = await self._link.ask(list_tools)
                 tools = await in_worker_thread(_check_list, answered, self._server.allows, self._secrets)
         except Exception as raised:
             error = self._trouble = str(self._describe_and_log(raised)["message"])
@@ -202,7 +202,7 @@ class McpSession(ToolSession):
     async def _has(self, name: str) -> bool:
         """Is a tool in the server's own list, which is asked for once?"""
         if self._own_names is None:
-            self._own_names = frozenset(tool.name for tool in await self._link.ask(listed))
+            self._own_names = frozenset(tool.name for tool in await self._link.ask(list_tools))
         return name in self._own_names
 
     def is_idempotent(self, function: str) -> bool:

@@ -96,7 +96,7 @@ class PageReaders:
         self._free = list(self._all)  # the one that was used last is used next, so that few are started
 
     async def read(self, page: bytes, tenant: str, *, is_html: bool, charset: str) -> tuple[str, str]:
-        async with self._slots.taken(tenant):
+        async with self._slots.hold(tenant):
             reader = self._free.pop()
             try:
                 return await reader.read(page, is_html=is_html, charset=charset)

@@ -1,4 +1,4 @@
-"""The tool calls of a `/chat/completions` answer, whose pieces are told apart in one of three ways."""
+"""The tool calls of a `/chat/completions` answer, whose pieces differ by one of three signs."""
 
 import msgspec
 

@@ -201,7 +201,7 @@ class ChatChunk(Struct, gc=False):
                         found.setdefault(url, "")
         return found
 
-    def numbered(self) -> list[str]:
+    def list_pages(self) -> list[str]:
         """The addresses of these pages in the order in which the answer numbers them, the first as 1."""
         given = self.citations or self.search_results
         pages = given if isinstance(given, list) else []

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from antiphon.wires.media.data_urls import file_bytes
+from antiphon.wires.media import file_bytes
 
 MessageFields = dict[str, Any]
 

@@ -38,10 +38,9 @@ from antiphon.wires.chat.repeated_text import RepeatedText
 from antiphon.wires.chat.source_numbers import SourceNumbers
 from antiphon.wires.finish_reasons import FINISH_REASONS
 from antiphon.wires.lines import LineSplitter, LineTooLong
-from antiphon.wires.media.data_urls import data_url
-from antiphon.wires.media.images import image_item
-from antiphon.wires.notes import Note, silently
-from antiphon.wires.reasoning.kept import CONTENT, KeptReasoning, detailed
+from antiphon.wires.media import data_url, image_item
+from antiphon.wires.notes import Note, ignore
+from antiphon.wires.reasoning.kept import CONTENT, KeptReasoning, read_details
 from antiphon.wires.reasoning.think_tags import ThinkTags
 from antiphon.wires.tools.names import NO_TOOLS, ToolNames
 from antiphon.wires.usage import balance
@@ -52,7 +51,7 @@ _BROKEN = {"error": "the model failed", "insufficient_system_resource": "the ser
 
 
 class ChatFault(Exception):
-    """What is wrong with an answer, before it is put into words for whoever asked.
+    """What is wrong with an answer, before it is put into words for the client.
 
     `said` is the server's own error where it `reported` one, and otherwise a few words.
     """
@@ -69,7 +68,7 @@ class ChatReader(Struct, eq=False):
     names: ToolNames = NO_TOOLS
     think: ThinkTags | None = None
     kept: KeptReasoning | None = None
-    note: Note = silently
+    note: Note = ignore
     """Told what of the answer cannot be passed on."""
     max_line: int = DEFAULT_MAX_EVENT_BYTES
     numbers: SourceNumbers | None = None
@@ -222,7 +221,7 @@ class ChatReader(Struct, eq=False):
         if chunk.citations or chunk.search_results:
             self._sources |= chunk.sources()
             if self.numbers is not None:
-                self.numbers.take_sources(chunk.numbered())
+                self.numbers.take_sources(chunk.list_pages())
         if self.keeps_chunks and not any(one.delta and one.delta.content for one in chunk.choices or ()):
             self._deltas.append(TextDelta(""))
         for choice in chunk.choices or ():
@@ -278,7 +277,7 @@ class ChatReader(Struct, eq=False):
         """Reasoning comes as words, as details, or as both, which then say the same."""
         told: list[AnyDelta] = []
         if delta.reasoning_details:
-            told = detailed(delta.reasoning_details)
+            told = read_details(delta.reasoning_details)
             if self.kept is not None:
                 self.kept.details(delta.reasoning_details)
         if told:
@@ -351,7 +350,7 @@ class ChatReader(Struct, eq=False):
             self.note("output", f"an annotation of type {annotation.type!r} cannot be passed on")
 
     def _cite(self) -> None:
-        """The sources of the text so far: those that no annotation has named."""
+        """Cite the sources of the text so far that no annotation has named."""
         told, self._cited = self._cited, {*self._cited, *self._sources}
         places = {} if self.numbers is None else self.numbers.find_places()
         for url, title in self._sources.items():

@@ -169,7 +169,7 @@ class HashbrownReader:
         return frames
 
     def fold(self, frame: Frame) -> None:
-        """Take one frame; one of a type that nobody knows means nothing."""
+        """Take one frame; a frame of an unknown type is ignored."""
         kind = frame.get("type")
         take = self._folds.get(kind) if isinstance(kind, str) else None
         if take is None:
@@ -191,10 +191,10 @@ class HashbrownReader:
         words, thoughts = self._words, self._thoughts
         return {
             "thread-load-start": self._loading,
-            "thread-load-success": self._loaded,
+            "thread-load-success": self._take_loaded,
             "thread-load-failure": self._thread_failed,
             "thread-save-start": self._saving,
-            "thread-save-success": self._saved,
+            "thread-save-success": self._take_saved,
             "thread-save-failure": self._thread_failed,
             "generation-start": self._start,
             "generation-chunk": self._chunk,
@@ -226,7 +226,7 @@ class HashbrownReader:
     def _loading(self, frame: Frame) -> None:
         self._state.thread.is_loading = True
 
-    def _loaded(self, frame: Frame) -> None:
+    def _take_loaded(self, frame: Frame) -> None:
         self._state.thread.is_loading = False
         if frame.get("thread") is not None:
             try:
@@ -237,7 +237,7 @@ class HashbrownReader:
     def _saving(self, frame: Frame) -> None:
         self._state.thread.is_saving = True
 
-    def _saved(self, frame: Frame) -> None:
+    def _take_saved(self, frame: Frame) -> None:
         self._state.thread.is_saving = False
         self._state.thread.id = self._value(frame, "threadId", str)
 

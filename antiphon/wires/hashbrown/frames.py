@@ -1,4 +1,4 @@
-"""Hashbrown's frames: four bytes of length, then one JSON object. One run can be told in two dialects.
+"""Hashbrown's frames: four bytes of length, then one JSON object. One run can be written in two dialects.
 
 `generation` is what the released client reads. `open-responses` has the events of the specification, with the
 fields of each frame in camelCase and everything inside them as it is.
@@ -47,35 +47,35 @@ def _framed_lines(lines: bytes, head: bytes, tail: bytes) -> list[bytes]:
     return chunks
 
 
-def _typed(kind: str, **fields: Any) -> bytes:
+def _encode_typed(kind: str, **fields: Any) -> bytes:
     return frame(encode({"type": kind, **fields}))
 
 
-KEEPALIVE = _typed("keepalive")
+KEEPALIVE = _encode_typed("keepalive")
 """A frame of a type that no client knows, and so ignores."""
-GENERATION_START = _typed("generation-start")
-GENERATION_FINISH = _typed("generation-finish")
-THREAD_LOAD_START = _typed("thread-load-start")
-THREAD_SAVE_START = _typed("thread-save-start")
+GENERATION_START = _encode_typed("generation-start")
+GENERATION_FINISH = _encode_typed("generation-finish")
+THREAD_LOAD_START = _encode_typed("thread-load-start")
+THREAD_SAVE_START = _encode_typed("thread-save-start")
 NO_THREADS = "Thread loading is not available for this transport."
 OTHER_THREAD = "Save returned a different threadId than the existing thread"
 
 
 def thread_loaded(thread: Sequence[Any] | None = None) -> bytes:
     """Without the thread itself, unless that is what was asked for."""
-    return _typed("thread-load-success", **({} if thread is None else {"thread": thread}))
+    return _encode_typed("thread-load-success", **({} if thread is None else {"thread": thread}))
 
 
 def thread_not_loaded(reason: str) -> bytes:
-    return _typed("thread-load-failure", error=reason)
+    return _encode_typed("thread-load-failure", error=reason)
 
 
 def thread_saved(id: str) -> bytes:
-    return _typed("thread-save-success", threadId=id)
+    return _encode_typed("thread-save-success", threadId=id)
 
 
 def thread_not_saved(reason: str) -> bytes:
-    return _typed("thread-save-failure", error=reason)
+    return _encode_typed("thread-save-failure", error=reason)
 
 
 class FrameWriter(Protocol):
@@ -172,7 +172,7 @@ class Generation:
 
     def fail(self, error: ErrorPayload) -> bytes:
         self.ended = True
-        return _typed("generation-error", error=error.original.message)
+        return _encode_typed("generation-error", error=error.original.message)
 
     def succeeds(self, response: Response) -> bool:
         return _is_answer(response)
@@ -330,8 +330,8 @@ class OpenResponsesFrames:
         told = {"type": error.type, "message": error.message, "code": error.code, "param": error.param}
         said = {name: value for name, value in told.items() if value is not None}
         if isinstance(error.headers, dict):
-            return _typed("error", error={**said, "headers": error.headers})
-        return _typed("error", error=said)
+            return _encode_typed("error", error={**said, "headers": error.headers})
+        return _encode_typed("error", error=said)
 
     def succeeds(self, response: Response) -> bool:
         return _is_answer(response) and not self._fails(response)
@@ -342,10 +342,10 @@ class OpenResponsesFrames:
         if self._call_ids and cls is ev.FunctionCallArgumentsDeltaEvent:
             run = [replace(event, item_id=self._call_ids[event.item_id]) for event in run]
         if len(run) > _FEW and False not in _LIKE_FIRST[cls](run, run[0]):
-            head = encode(_unnumbered(replace(run[0], delta="")))[: -len('""}')]
+            head = encode(_delta_frame(replace(run[0], delta="")))[: -len('""}')]
             chunks += _framed_lines(encoder.encode_lines([event.delta for event in run]), head, b"}")
         else:
-            chunks += [frame(encode(_unnumbered(event))) for event in run]
+            chunks += [frame(encode(_delta_frame(event))) for event in run]
 
     def _event(self, event: ev.AnyEvent, chunks: list[bytes]) -> None:
         match event:
@@ -362,9 +362,9 @@ class OpenResponsesFrames:
                 return
         self.ended = event.is_terminal
         if type(event) in _FRAMES:
-            chunks.append(_framed(self._named(event) if self._by_call_id else event))
+            chunks.append(_encode_event(self._use_call_ids(event) if self._by_call_id else event))
 
-    def _named(self, event: ev.AnyEvent) -> ev.AnyEvent:
+    def _use_call_ids(self, event: ev.AnyEvent) -> ev.AnyEvent:
         """The same, with the call id of a tool call as the id of its item."""
         match event:
             case ev.ItemEvent(item=FunctionCall() as call):
@@ -385,11 +385,11 @@ def _by_call_id(item: Item) -> Item:
     return replace(item, id=item.call_id) if isinstance(item, FunctionCall) else item
 
 
-def _framed(event: Any) -> bytes:
+def _encode_event(event: Any) -> bytes:
     return frame(encode(_FRAMES[type(event)](*astuple(event))))
 
 
-def _unnumbered(delta: Any) -> msgspec.Struct:
+def _delta_frame(delta: Any) -> msgspec.Struct:
     """The frame of a delta. It has no number, which is optional: counting would cost more than the words."""
     _, *fields = astuple(delta)
     return _FRAMES[type(delta)](UNSET, *fields)

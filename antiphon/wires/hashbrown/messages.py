@@ -91,7 +91,7 @@ class ToolMessage(Struct, rename="camel", tag_field="role", tag="tool"):
 
 
 class ErrorMessage(Struct, tag_field="role", tag="error"):
-    """What the client showed its user when something failed; nobody else is told."""
+    """What the client showed its user when something failed; it is for no model."""
 
     content: Any = None
 
@@ -112,7 +112,7 @@ def read_body(raw: bytes, *, max_bytes: int = MAX_BODY) -> tuple[HashbrownBody, 
 
 
 def read_thread(messages: object) -> list[AnyMessage]:
-    """The messages of a thread that somebody else kept."""
+    """The messages of a thread that another program kept."""
     reading = StrictDecoder()
     split = reading.each(
         Raw(msgspec.json.encode(messages)), "thread", "a list of messages", lambda raw, _: raw
@@ -163,7 +163,7 @@ Placed = tuple[str, AnyMessage]
 """A message, and where it stood."""
 
 
-def placed(messages: Sequence[AnyMessage], first: int = 0, *, name: str = "messages") -> list[Placed]:
+def place_messages(messages: Sequence[AnyMessage], first: int = 0, *, name: str = "messages") -> list[Placed]:
     """The messages from number `first` on."""
     return [(f"{name}[{n}]", message) for n, message in enumerate(messages[first:], first)]
 
@@ -200,7 +200,7 @@ def placed_items(messages: Sequence[Placed], history: Sequence[Item] = ()) -> li
                 add(path, Message(role="user", content=text_of(content)))
             case AssistantMessage():
                 settle(path)
-                add(path, *_said(message))
+                add(path, *_assistant_items(message))
             case ToolMessage(content=content, tool_call_id=call_id):
                 if call_id not in known:
                     reason = f"there is no call {call_id!r} for this result; send the message that has it"
@@ -225,7 +225,7 @@ def _note(item: Item, waiting: dict[str, None], known: set[str]) -> None:
         waiting.pop(item.call_id, None)
 
 
-def _said(message: AssistantMessage) -> list[Item]:
+def _assistant_items(message: AssistantMessage) -> list[Item]:
     """The text first, then the calls, each with the reasoning that led to it."""
     leading: list[Item] = []
     calls: list[Item] = []
@@ -238,10 +238,10 @@ def _said(message: AssistantMessage) -> list[Item]:
         )
     if text:
         leading.append(Message(role="assistant", content=text))
-    return settled([*leading, *calls])
+    return unwrap_output([*leading, *calls])
 
 
-def settled(items: Sequence[Item]) -> list[Item]:
+def unwrap_output(items: Sequence[Item]) -> list[Item]:
     """The same, with an emulated structured output as the answer that it is."""
     return [
         Message(role="assistant", content=item.arguments)

@@ -14,7 +14,7 @@ _INDEXES = ("start_index", "end_index")
 
 
 def annotation(citation: Any, length: int) -> Annotation | None:
-    """A citation on a text of this length; None if it is of no kind that can be told."""
+    """A citation on a text of this length; None if its kind cannot be expressed."""
     if not isinstance(citation, dict):
         return None
     kind = citation.get("type")

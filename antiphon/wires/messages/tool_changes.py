@@ -1,7 +1,7 @@
 """Tools that a conversation of the Messages API adds or takes away while it goes on.
 
 The door keeps each change beside the item that says it, in `anthropic:tool_changes`, in words that do not
-need that API. A provider of the API is told the item itself.
+need that API. A provider of the API is given the item itself.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,12 +19,12 @@ CHANGES = "anthropic:tool_changes"
 ADDITION, REMOVAL = "tool_addition", "tool_removal"
 
 
-def added(name: str, tool: Tool | None) -> dict[str, Any]:
+def make_addition(name: str, tool: Tool | None) -> dict[str, Any]:
     """A tool can be called from here on; None for one that the request declares."""
     return {"type": ADDITION, "name": name, "tools": [] if tool is None else [tool]}
 
 
-def removed(name: str) -> dict[str, Any]:
+def make_removal(name: str) -> dict[str, Any]:
     """A tool can be called no more."""
     return {"type": REMOVAL, "name": name}
 

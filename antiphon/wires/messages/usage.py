@@ -55,10 +55,10 @@ class MessagesCounts(Struct, kw_only=True, gc=False):
 _BEYOND = ("cache_creation", "server_tool_use", "service_tier", "inference_geo", "speed")
 
 
-def told(usage: Usage | None) -> dict[str, Any]:
+def count_fields(usage: Usage | None) -> dict[str, Any]:
     """Counts of the specification as this API has them.
 
-    >>> told(Usage.of(30, 5, cached=20))["input_tokens"]
+    >>> count_fields(Usage.of(30, 5, cached=20))["input_tokens"]
     10
     """
     usage = usage or Usage()

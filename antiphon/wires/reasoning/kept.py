@@ -1,7 +1,7 @@
-"""Reasoning that a server wants back: put by while it is told, and sealed into its item at the end.
+"""Reasoning that a server wants back: collected while it comes, and sealed into its item at the end.
 
-What is put by is the words, which clients drop, or OpenRouter's `reasoning_details`, whose signatures and
-encrypted parts must come back as they were. OpenRouter's reading of a file is put by with them.
+What is collected is the words, which clients drop, or OpenRouter's `reasoning_details`, whose signatures and
+encrypted parts must come back as they were. OpenRouter's reading of a file is kept with them.
 """
 
 from typing import Any
@@ -65,7 +65,7 @@ def _continues(detail: dict[str, Any], last: dict[str, Any]) -> bool:
 
 
 def put_by(item: Reasoning) -> dict[str, Any]:
-    """What `Kept` once sealed into this item; nothing, if it was somebody else."""
+    """What `Kept` once sealed into this item; nothing, if another program made it."""
     try:
         return msgspec.json.decode(item.encrypted_content or "{}", type=dict[str, Any])
     except UNREADABLE:
@@ -79,7 +79,7 @@ def words_of(item: Reasoning) -> str:
     return str(words or item.get_reasoning_text() or item.get_summary_text())
 
 
-def detailed(given: list[dict[str, Any]]) -> list[AnyDelta]:
+def read_details(given: list[dict[str, Any]]) -> list[AnyDelta]:
     """The words among `reasoning_details`."""
     deltas: list[AnyDelta] = []
     for detail in given:

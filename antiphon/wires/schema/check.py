@@ -81,8 +81,8 @@ def _answer(message: Message) -> str:
 class SchemaCheck(WrappingSink):
     """A sink that keeps the end of the answer back until the answer has been held to its schema.
 
-    `answer` gives the response as it is composed so far, and `unmet` is told when that does not fit a schema
-    which is not strict. `finish` is to be awaited once the whole answer was put.
+    `answer` gives the response as it is composed so far, and `unmet` is called when that does not fit a
+    schema which is not strict. `finish` is to be awaited once the whole answer was put.
     """
 
     def __init__(
@@ -112,9 +112,9 @@ class SchemaCheck(WrappingSink):
 
     async def finish(self) -> None:
         if self._end is not None:
-            self._sink.put([await self._judged(self._end)])
+            self._sink.put([await self._judge(self._end)])
 
-    async def _judged(self, end: AnyDelta) -> AnyDelta:
+    async def _judge(self, end: AnyDelta) -> AnyDelta:
         request = self._request
         wrong = await mismatch(request, self._answer(), self._tenant, self._schemas)
         if wrong is None:

@@ -2,7 +2,7 @@
 
 Each message is four bytes with a length and then JSON: a `Job` comes in, an `objection` or null goes out. The
 first null says that everything is loaded. A job that exceeds its CPU time ends the process, also within one
-call into C; whoever waits for the answer takes that as the answer.
+call into C; the caller takes that as the answer.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from antiphon.wires.schema.jobs import Job, unchecked
+from antiphon.wires.schema.jobs import Job, describe_unchecked
 from antiphon.wires.schema.json_schema import Budget, TooCostly, objection, objection_to_schema
 
 STEPS = 2_000_000
@@ -38,7 +38,7 @@ def answer(job: Job) -> str | None:
             return objection_to_schema(job.schema, budget)
         return objection(job.schema, job.values[0], budget)
     except (TooCostly, MemoryError, RecursionError):
-        return unchecked(job)
+        return describe_unchecked(job)
 
 
 def work(source: BinaryIO, target: BinaryIO) -> None:

@@ -37,7 +37,7 @@ def objection(format: dict[str, Any], text: str) -> str | None:
     try:
         parser.parse(text)
     except UnexpectedInput as error:
-        return _told(error, text)
+        return _describe_error(error, text)
     except LarkError as error:
         return str(error)[:_LONGEST]
     return None
@@ -67,7 +67,7 @@ def _never_empty(token: re.Match[str]) -> str:
     return f"(/{repeated[1]}+/{token[2]})?" if repeated else token[0]
 
 
-def _told(error: UnexpectedInput, text: str) -> str:
+def _describe_error(error: UnexpectedInput, text: str) -> str:
     """Where the text goes wrong, for a model to understand."""
     if error.line < 1:
         return "it ends too early"

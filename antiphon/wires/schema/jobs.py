@@ -17,7 +17,7 @@ class Job(msgspec.Struct):
     text: str | None = None
 
 
-def unchecked(job: Job) -> str:
+def describe_unchecked(job: Job) -> str:
     """The result of a job that could not be finished."""
     if job.text is not None:
         return f"{UNCHECKED}{COSTLY}"

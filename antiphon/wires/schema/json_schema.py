@@ -61,7 +61,9 @@ def objection_to_schema(schema: dict[str, Any], budget: Budget) -> str | None:
     formats = FormatChecker(())
     formats.checks("regex", regex.error)(is_expression)
     # The expressions of the specification itself are harmless.
-    keywords = _bounded(Draft202012Validator.VALIDATORS | {"uniqueItems": _unique_items(budget)}, budget)
+    keywords = _bound_keywords(
+        Draft202012Validator.VALIDATORS | {"uniqueItems": _unique_items(budget)}, budget
+    )
     judge = _validator(keywords)(
         Draft202012Validator.META_SCHEMA, registry=SPECIFICATIONS, format_checker=formats
     )
@@ -77,7 +79,7 @@ def objection(schema: dict[str, Any], value: Any, budget: Budget) -> str | None:
 
     Raises `TooCostly`.
     """
-    keywords = _bounded(Draft202012Validator.VALIDATORS | _expressions(budget), budget)
+    keywords = _bound_keywords(Draft202012Validator.VALIDATORS | _expressions(budget), budget)
     try:
         found = next(_validator(keywords)(schema, registry=Registry()).iter_errors(value), None)
     except Unresolvable as missing:
@@ -104,10 +106,10 @@ def _validator(keywords: dict[str, Keyword]) -> Any:
     return made
 
 
-def _bounded(keywords: dict[str, Keyword], budget: Budget) -> dict[str, Keyword]:
+def _bound_keywords(keywords: dict[str, Keyword], budget: Budget) -> dict[str, Keyword]:
     """The same keywords, each of which spends as much as it may look at."""
 
-    def bounded(keyword: Keyword) -> Keyword:
+    def bound_keyword(keyword: Keyword) -> Keyword:
         def apply(validator: Any, wanted: Any, instance: Any, schema: Any) -> Errors | None:
             cost = 1
             if isinstance(wanted, dict | list | str):
@@ -119,7 +121,7 @@ def _bounded(keywords: dict[str, Keyword], budget: Budget) -> dict[str, Keyword]
 
         return apply
 
-    return {name: bounded(keyword) for name, keyword in keywords.items()}
+    return {name: bound_keyword(keyword) for name, keyword in keywords.items()}
 
 
 def _unique_items(budget: Budget) -> Keyword:

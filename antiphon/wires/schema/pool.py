@@ -15,7 +15,7 @@ import msgspec
 
 from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.wires.child_process import end_process, start_module
-from antiphon.wires.schema.jobs import Job, unchecked
+from antiphon.wires.schema.jobs import Job, describe_unchecked
 
 CHILDREN = 2
 FEW_STEPS = 5_000
@@ -75,19 +75,19 @@ class SchemaPool:
     async def _apart(self, tenant: str, job: Job) -> str | None:
         message = msgspec.json.encode(job)
         async with self._turn(tenant), self._slots:
-            child = self._idle.pop() if self._idle else await self._started()
+            child = self._idle.pop() if self._idle else await self._start_child()
             try:
                 found = await child.ask(message)
                 self._idle.append(child)
                 return found
             except (EOFError, TimeoutError, ConnectionError):
-                return unchecked(job)
+                return describe_unchecked(job)
             finally:
                 if child not in self._idle:  # it is gone, or still busy with what nobody waits for
                     await asyncio.shield(child.stop())
                     self._all.discard(child)
 
-    async def _started(self) -> "_Child":
+    async def _start_child(self) -> "_Child":
         child = await _Child.start()
         self._all.add(child)
         return child

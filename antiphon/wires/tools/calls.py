@@ -50,3 +50,7 @@ class Calls:
     def whole(self, key: Key, name: str, arguments: str, call_id: str = "") -> list[AnyDelta]:
         """A call that came in one piece."""
         return [self.begin(key, name, call_id), *self.arguments(key, arguments), *self.end(key)]
+
+
+class ToolError(Exception):
+    """Raise it in a tool to tell the model, in your own words, what went wrong and what to try instead."""

@@ -78,10 +78,10 @@ def flat_name(origin: DeclaredTool) -> str:
     else:
         full = origin.name
     name = NOT_IN_NAME.sub("_", full) or "tool"
-    return name if len(name) <= MAX_NAME and name == full else shortened(name, origin)
+    return name if len(name) <= MAX_NAME and name == full else shorten_name(name, origin)
 
 
-def shortened(name: str, origin: DeclaredTool) -> str:
+def shorten_name(name: str, origin: DeclaredTool) -> str:
     """Another name for a tool whose own is too long, unfit or taken."""
     digest = hashlib.sha256(f"{name}\0{origin}".encode()).hexdigest()[:8]
     return f"{name[: MAX_NAME - 9]}_{digest}"

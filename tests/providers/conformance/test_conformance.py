@@ -211,7 +211,7 @@ def put_back(response: Response, *, bare: bool = False) -> list[dict[str, Any]]:
     return items + outputs
 
 
-def numbered(saying: Saying, n: int) -> Saying:
+def list_pages(saying: Saying, n: int) -> Saying:
     """The same with another proof of the same length."""
     match saying:
         case Thought(text, signature):
@@ -235,7 +235,7 @@ def proof(saying: Saying) -> str:
 @pytest.mark.parametrize(("wire", "name"), cases(*PROOFS))
 async def test_proofs_of_reasoning_through_three_tool_turns(stage: Stage, name: str, bare: bool) -> None:
     assert stage.provider.capabilities.proofs
-    said = [numbered(PROOFS[name], n) for n in range(3)]
+    said = [list_pages(PROOFS[name], n) for n in range(3)]
     proofs = [proof(one) for one in said]
     calls = [Called("get_weather", scenarios.PARIS, f"call_{n}") for n in range(3)]
     stage.fake.plays(

@@ -13,7 +13,7 @@ from antiphon.spec.codec import Opaque
 from antiphon.spec.items import Reasoning
 from antiphon.spec.response import Response
 from antiphon.stream.deltas import AnyDelta
-from antiphon.wires.media.images import image_of
+from antiphon.wires.media import image_of
 from tests.providers.compose import compose, plain, told
 from tests.providers.gemini.fake import sse
 from tests.providers.gemini.reading import call, read, response, text, whole

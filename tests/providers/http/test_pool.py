@@ -24,7 +24,7 @@ from tests.providers.http.raw import (
 )
 
 
-async def numbered(reader: Reader, writer: Writer) -> None:
+async def list_pages(reader: Reader, writer: Writer) -> None:
     """Every answer is the port that the connection came from."""
     while True:
         await request(reader)
@@ -33,7 +33,7 @@ async def numbered(reader: Reader, writer: Writer) -> None:
 
 
 async def test_the_latest_is_taken_first(http: UpstreamClient) -> None:
-    async with serving(numbered) as server:
+    async with serving(list_pages) as server:
         async with get(http, server.url) as first, get(http, server.url) as second:
             early, late = await first.read(), await second.read()
         # `second` was left first, so `first` is the latest.
@@ -44,7 +44,7 @@ async def test_the_latest_is_taken_first(http: UpstreamClient) -> None:
 
 
 async def test_other_servers_have_other_connections(http: UpstreamClient) -> None:
-    async with serving(numbered) as one, serving(answering(OK)) as other:
+    async with serving(list_pages) as one, serving(answering(OK)) as other:
         await body(get(http, one.url))
         assert await body(get(http, other.url)) == b"ok"
         assert (one.connections, other.connections) == (1, 1)
@@ -144,7 +144,7 @@ async def test_one_that_waits_too_long_is_closed(
     http: UpstreamClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "KEEP_ALIVE", 0.02)
-    async with serving(numbered) as server:
+    async with serving(list_pages) as server:
         for _ in range(2):
             await body(get(http, server.url))
             await asyncio.wait_for(server.gone.wait(), SOON)
@@ -156,7 +156,7 @@ async def test_one_that_waits_too_long_is_closed(
 async def test_one_that_has_waited_too_long_is_not_taken(
     http: UpstreamClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with serving(numbered) as server:
+    async with serving(list_pages) as server:
         await body(get(http, server.url))
         [connection] = http.pool.connections
         connection.expires = asyncio.get_running_loop().time()
@@ -165,7 +165,7 @@ async def test_one_that_has_waited_too_long_is_not_taken(
 
 
 async def test_one_that_may_wait_on_is_not_closed(http: UpstreamClient) -> None:
-    async with serving(numbered) as server:
+    async with serving(list_pages) as server:
         port = await body(get(http, server.url))
         [connection] = http.pool.connections
         assert connection.check(connection.expires - 10) == connection.expires

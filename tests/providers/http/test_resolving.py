@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from antiphon.providers.errors import ForbiddenAddress
 from antiphon.providers.http import UpstreamClient, resolving
 from antiphon.providers.http.resolving import ResolvedAddress, Resolver, is_public
-from antiphon.wires.tenant_at_work import work_for
+from antiphon.wires.slots import work_for
 from tests.providers.http.raw import OK, answering, body, failure, get, serving
 from tests.providers.http.test_dialing import HOST, resolve
 from tests.server.servers import DEADLINE

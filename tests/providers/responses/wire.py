@@ -78,7 +78,7 @@ def response(request: Json, status: str | None, **more: Any) -> Json:
 
 
 def events(script: Script, request: Json) -> Iterator[Json]:
-    """The answer event by event, numbered; a cut leaves it without an end."""
+    """The answer event by event, list_pages; a cut leaves it without an end."""
     numbers = count()
     for event in _events(script, request):
         yield {**event, "sequence_number": next(numbers)}

@@ -28,14 +28,14 @@ from antiphon.wires.hashbrown.messages import (
     UserMessage,
     new_from,
     nothing_to_say,
-    placed,
+    place_messages,
     read_body,
     read_thread,
-    settled,
     text_of,
     to_items,
     to_messages,
     to_request,
+    unwrap_output,
 )
 
 Json = dict[str, Any]
@@ -58,7 +58,7 @@ RESULT: Json = {
 
 def read(*messages: Json, **fields: Any) -> Request:
     body, found = read_body(json.dumps({"messages": messages, **fields}).encode())
-    return to_request(body, to_items(placed(found)))
+    return to_request(body, to_items(place_messages(found)))
 
 
 def items(*messages: Json) -> list[Item]:
@@ -231,16 +231,16 @@ def test_a_call_that_never_ran_gets_a_result_that_says_so() -> None:
 def test_a_call_of_the_history_is_answered_by_what_comes_after_it() -> None:
     history = items(CALLED, USER)[:1]
     _, result = read_body(json.dumps({"messages": [RESULT]}).encode())
-    assert len(to_items(placed(result), history)) == 1
+    assert len(to_items(place_messages(result), history)) == 1
     _, question = read_body(json.dumps({"messages": [USER]}).encode())
-    late = to_items(placed(question), history)
+    late = to_items(place_messages(question), history)
     assert late[0] == FunctionCallOutput(call_id="call_1", output=text_of(NOT_RUN), status="incomplete")
 
 
 def test_a_message_is_placed_where_it_stood() -> None:
     asked = UserMessage("Hi")
-    assert placed([asked, asked], 1) == [("messages[1]", asked)]
-    assert placed([asked], name="thread") == [("thread[0]", asked)]
+    assert place_messages([asked, asked], 1) == [("messages[1]", asked)]
+    assert place_messages([asked], name="thread") == [("thread[0]", asked)]
 
 
 def test_proofs_come_back_before_what_they_led_to() -> None:
@@ -324,7 +324,7 @@ def is_settled(thread: list[Json]) -> bool:
 
 @given(threads.filter(is_settled))
 def test_messages_survive_the_way_through_items(thread: list[Json]) -> None:
-    read_back = to_messages(to_items(placed(read_thread(thread))))
+    read_back = to_messages(to_items(place_messages(read_thread(thread))))
     assert [to_builtins(message) for message in read_back] == thread
 
 
@@ -382,7 +382,7 @@ def test_a_thread_that_somebody_else_kept_is_checked() -> None:
 
 def test_settled_leaves_other_items_alone() -> None:
     call = FunctionCall(call_id="c", name="weather", arguments="{}")
-    assert settled([call]) == [call]
+    assert unwrap_output([call]) == [call]
 
 
 @pytest.mark.parametrize("module", [frames, hashbrown_messages])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from antiphon.providers.chat.profiles import PROFILES
 from antiphon.spec.items import Reasoning
 from antiphon.stream.deltas import ReasoningDelta, SignatureDelta, SummaryDelta
-from antiphon.wires.reasoning.kept import KeptReasoning, detailed, put_by, words_of
+from antiphon.wires.reasoning.kept import KeptReasoning, put_by, read_details, words_of
 from tests.providers.chat import wire
 from tests.providers.chat.bodies import body
 from tests.providers.chat.reading import read, response
@@ -59,7 +59,7 @@ def test_the_words_of_details() -> None:
         {"type": "reasoning.encrypted", "data": "x"},
         {"type": "reasoning.text", "text": None},
     ]
-    assert detailed(given_details) == [SummaryDelta("Short.", 2), ReasoningDelta("Long.")]
+    assert read_details(given_details) == [SummaryDelta("Short.", 2), ReasoningDelta("Long.")]
 
 
 def test_a_seal_of_somebody_else_is_no_mistake() -> None:
@@ -134,4 +134,4 @@ def test_details_of_a_server_that_says_nothing_else_are_read() -> None:
 
 def test_details_of_an_unknown_kind_have_words_too() -> None:
     given = [{"type": "reasoning.new", "text": "Hm."}, {"type": "reasoning.newer", "summary": "Short."}]
-    assert detailed(given) == [ReasoningDelta("Hm."), SummaryDelta("Short.")]
+    assert read_details(given) == [ReasoningDelta("Hm."), SummaryDelta("Short.")]

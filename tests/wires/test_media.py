@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.wires.media import base64_slices
-from antiphon.wires.media.base64_slices import decode_base64, encode_base64
+from antiphon.wires import media
+from antiphon.wires.media import decode_base64, encode_base64
 
 
 def _strictly(text: str) -> bytes:
@@ -26,8 +26,8 @@ def _read(decode: Callable[[str], bytes], text: str) -> bytes | None:
 @given(st.binary(max_size=50), st.text("AQg=+/ -\né", max_size=30))
 def test_base64_in_slices_is_base64(data: bytes, text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(base64_slices, "_DIGITS", 8)
-        patch.setattr(base64_slices, "_BYTES", 6)
+        patch.setattr(media, "_DIGITS", 8)
+        patch.setattr(media, "_BYTES", 6)
         assert encode_base64(data) == base64.b64encode(data).decode()
         assert decode_base64(encode_base64(data)) == data
         assert _read(decode_base64, text) == _read(_strictly, text)

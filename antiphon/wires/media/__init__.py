@@ -1,1 +1,0 @@
-"""Images and files as wires carry them: data URLs, and images that a model made."""
