@@ -70,7 +70,6 @@ MODEL_TRIES: Final = 3
 def check(
     rule_id: str,
     level: Level,
-    says: str,
     source: str,
     *transports: RuleTransport,
     model: bool = False,
@@ -78,19 +77,22 @@ def check(
     drives: bool = False,
     specs: tuple[Spec, ...] = SPECS,
 ) -> Callable[[CheckRun], CheckRun]:
-    """Registers the function below as the proof of a rule."""
+    """Registers the function below as the proof of a rule; the rule is the first paragraph of its
+    docstring.
+    """
 
     def register(run: CheckRun) -> CheckRun:
+        group, says = run.__module__.rpartition(".")[2], (run.__doc__ or "").partition("\n\n")[0]
         add_check(
             ServerRule(
                 rule_id,
                 level,
-                says,
+                " ".join(says.split()),
                 source,
                 transports or ("json",),
-                run.__module__.rpartition(".")[2].replace("_", " "),
+                group.replace("_", " "),
                 specs,
-                f"`{run.__module__.rpartition('.')[2]}.{getattr(run, '__name__', rule_id)}`",
+                f"`{group}.{getattr(run, '__name__', rule_id)}`",
             ),
             run,
             model=model,

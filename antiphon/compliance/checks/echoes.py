@@ -62,8 +62,9 @@ for _name, _value in _ECHOES.items():
     )
 
 
-@check("echo.tools", "SHOULD", "The response repeats the tools, with every key of the schema.", _SCHEMA)
+@check("echo.tools", "SHOULD", _SCHEMA)
 async def tools(probe: Probe) -> None:
+    """The response repeats the tools, with every key of the schema."""
     response = await probe.create(
         input="Say hello.", tools=[WEATHER], tool_choice="none", max_output_tokens=ENOUGH
     )
@@ -72,8 +73,9 @@ async def tools(probe: Probe) -> None:
     expect(found[0].get("parameters") == WEATHER["parameters"], "the parameters of the tool were changed")
 
 
-@check("echo.tool_choice", "SHOULD", "The response repeats `tool_choice`, in its own form.", _SCHEMA)
+@check("echo.tool_choice", "SHOULD", _SCHEMA)
 async def tool_choice(probe: Probe) -> None:
+    """The response repeats `tool_choice`, in its own form."""
     for choice in ("none", {"type": "allowed_tools", "tools": [{"type": "function", "name": "get_weather"}]}):
         response = await probe.create(
             input="Say hello.", tools=[WEATHER], tool_choice=choice, max_output_tokens=ENOUGH
@@ -86,8 +88,9 @@ def _kind(choice: Any) -> Any:
     return (choice.get("type"), choice.get("tools")) if isinstance(choice, dict) else choice
 
 
-@check("echo.format", "SHOULD", "The response repeats a `json_schema` format.", _SCHEMA)
+@check("echo.format", "SHOULD", _SCHEMA)
 async def text_format(probe: Probe) -> None:
+    """The response repeats a `json_schema` format."""
     shape = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": True}
     wanted = {"type": "json_schema", "name": "shape", "schema": shape, "strict": False}
     asked: Json = {"input": "Say {}.", "text": {"format": wanted}, "max_output_tokens": ENOUGH}
@@ -97,15 +100,9 @@ async def text_format(probe: Probe) -> None:
     expect(found.get("name") == "shape", f"the name is {found.get('name')!r}")
 
 
-@check(
-    "echo.stream",
-    "SHOULD",
-    "A stream repeats them too, from `response.created` on.",
-    _SCHEMA,
-    "sse",
-    drives=True,
-)
+@check("echo.stream", "SHOULD", _SCHEMA, "sse", drives=True)
 async def echo_in_stream(probe: Probe) -> None:
+    """A stream repeats them too, from `response.created` on."""
     sent = {"instructions": "Answer briefly.", "metadata": {"topic": "echo"}, "temperature": 0.5}
     exchange = await probe.stream(input="Say hello.", max_output_tokens=ENOUGH, **sent)
     for event in exchange.events:

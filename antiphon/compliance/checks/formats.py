@@ -34,15 +34,9 @@ def _fits(words: str) -> str | None:
     return None
 
 
-@check(
-    "format.strict",
-    "MUST",
-    "A completed answer fits a strict `json_schema`; one that does not fit is an error.",
-    _TEXT,
-    "json",
-    model=True,
-)
+@check("format.strict", "MUST", _TEXT, "json", model=True)
 async def strict(probe: Probe) -> None:
+    """A completed answer fits a strict `json_schema`; one that does not fit is an error."""
     exchange = await probe.ask(
         input="It is 21 degrees in Paris. Give the city and the degrees as JSON.",
         text=_format(),
@@ -51,8 +45,9 @@ async def strict(probe: Probe) -> None:
     _fits_or_failed(exchange)
 
 
-@check("format.streamed", "MUST", "The same holds for a stream.", _TEXT, "sse", model=True)
+@check("format.streamed", "MUST", _TEXT, "sse", model=True)
 async def strict_in_stream(probe: Probe) -> None:
+    """The same holds for a stream."""
     exchange = await probe.ask(
         input="It is 21 degrees in Paris. Give the city and the degrees as JSON.",
         text=_format(),
@@ -68,18 +63,15 @@ def _fits_or_failed(exchange: RecordedExchange) -> None:
         raise Failed(f"the response is completed, but {wrong}")
 
 
-@check("format.bad_schema", "SHOULD", "A schema that is none is refused.", _TEXT)
+@check("format.bad_schema", "SHOULD", _TEXT)
 async def bad_schema(probe: Probe) -> None:
+    """A schema that is none is refused."""
     await probe.require_refusal(input="Hello", text=_format({"type": "nonsense", "required": 7}))
 
 
-@check(
-    "format.no_name",
-    "SHOULD",
-    "A `json_schema` format needs no name: the schema of a request requires none.",
-    "Schema of JsonSchemaResponseFormatParam",
-)
+@check("format.no_name", "SHOULD", "Schema of JsonSchemaResponseFormatParam")
 async def no_name(probe: Probe) -> None:
+    """A `json_schema` format needs no name: the schema of a request requires none."""
     shape = {"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": True}
     wanted = {"type": "json_schema", "name": "shape", "schema": shape}
     asked: Json = {"input": "Say {}.", "text": {"format": wanted}, "max_output_tokens": ENOUGH}
@@ -90,8 +82,9 @@ async def no_name(probe: Probe) -> None:
     expect(isinstance(found, str), f"the response, where a name is required, says {found!r}")
 
 
-@check("format.text", "MUST", "`text.format` of the type `text` is plain text.", _TEXT)
+@check("format.text", "MUST", _TEXT)
 async def plain(probe: Probe) -> None:
+    """`text.format` of the type `text` is plain text."""
     response = await probe.create(
         input="Say hello.", text={"format": {"type": "text"}}, max_output_tokens=ROOM
     )

@@ -72,14 +72,9 @@ def _check_events(exchange: RecordedExchange, run: Json, middle: str) -> None:
     expect([one for one in told if one in wanted] == wanted, f"the events of the run are {', '.join(told)}")
 
 
-@check(
-    "code_interpreter.item",
-    "MUST",
-    "`code_interpreter` is refused or left out, or a run is an item with its status and container.",
-    _SOURCE,
-    model=True,
-)
+@check("code_interpreter.item", "MUST", _SOURCE, model=True)
 async def code(probe: Probe) -> None:
+    """`code_interpreter` is refused or left out, or a run is an item with its status and container."""
     exchange = await probe.ask(
         input=[user(_ASKS)], tools=[_CODE], tool_choice="required", max_output_tokens=ROOM
     )
@@ -89,15 +84,9 @@ async def code(probe: Probe) -> None:
         expect(isinstance(run.get("code"), str | None), "the code of the run is no text")
 
 
-@check(
-    "code_interpreter.streamed",
-    "MUST",
-    "In a stream, a run of code begins, is interpreted and ends, in this order.",
-    _SOURCE,
-    "sse",
-    model=True,
-)
+@check("code_interpreter.streamed", "MUST", _SOURCE, "sse", model=True)
 async def code_streamed(probe: Probe) -> None:
+    """In a stream, a run of code begins, is interpreted and ends, in this order."""
     exchange = await probe.ask(
         input=[user(_ASKS)], tools=[_CODE], tool_choice="required", max_output_tokens=ROOM, stream=True
     )
@@ -105,14 +94,9 @@ async def code_streamed(probe: Probe) -> None:
     _check_events(exchange, run, "interpreting")
 
 
-@check(
-    "web_search.item",
-    "MUST",
-    "`web_search` is refused or left out, or a search is an item with its status and action.",
-    _SOURCE,
-    model=True,
-)
+@check("web_search.item", "MUST", _SOURCE, model=True)
 async def web_search(probe: Probe) -> None:
+    """`web_search` is refused or left out, or a search is an item with its status and action."""
     for run in _searches(await _search_the_web(probe)):
         expect(run.get("status") in _ENDS, f"the search has the status {run.get('status')!r}")
         action = run.get("action")
@@ -120,15 +104,9 @@ async def web_search(probe: Probe) -> None:
         expect(kind in _ACTIONS, f"the action of the search is of the type {kind!r}")
 
 
-@check(
-    "web_search.streamed",
-    "MUST",
-    "In a stream, a search of the web begins, searches and ends, in this order.",
-    _SOURCE,
-    "sse",
-    model=True,
-)
+@check("web_search.streamed", "MUST", _SOURCE, "sse", model=True)
 async def web_search_streamed(probe: Probe) -> None:
+    """In a stream, a search of the web begins, searches and ends, in this order."""
     exchange = await _search_the_web(probe, stream=True)
     _check_events(exchange, _searches(exchange)[0], "searching")
 
@@ -144,14 +122,9 @@ def _searches(exchange: RecordedExchange) -> list[Json]:
     return _runs(_alive(exchange, "web_search"), "web_search_call", "the web was not searched")
 
 
-@check(
-    "file_search.item",
-    "MUST",
-    "`file_search` is refused or left out, or a search is an item with its status and queries.",
-    _SOURCE,
-    model=True,
-)
+@check("file_search.item", "MUST", _SOURCE, model=True)
 async def file_search(probe: Probe) -> None:
+    """`file_search` is refused or left out, or a search is an item with its status and queries."""
     async with _vector_store(probe) as store:
         exchange = await _search_the_files(probe, store)
     for run in _looks(exchange):
@@ -161,15 +134,9 @@ async def file_search(probe: Probe) -> None:
         expect(are_texts, "the queries of the search are no list of texts")
 
 
-@check(
-    "file_search.streamed",
-    "MUST",
-    "In a stream, a search of files begins, searches and ends, in this order.",
-    _SOURCE,
-    "sse",
-    model=True,
-)
+@check("file_search.streamed", "MUST", _SOURCE, "sse", model=True)
 async def file_search_streamed(probe: Probe) -> None:
+    """In a stream, a search of files begins, searches and ends, in this order."""
     async with _vector_store(probe) as store:
         exchange = await _search_the_files(probe, store, stream=True)
     _check_events(exchange, _looks(exchange)[0], "searching")
@@ -200,19 +167,16 @@ def _looks(exchange: RecordedExchange) -> list[Json]:
     return _runs(_alive(exchange, "file_search"), "file_search_call", "no file was searched")
 
 
-@check(
-    "mcp.unreachable",
-    "MUST",
-    "An unreachable MCP server is an error of the request, or of an item in a response that ends.",
-    _SOURCE,
-)
+@check("mcp.unreachable", "MUST", _SOURCE)
 async def unreachable(probe: Probe) -> None:
+    """An unreachable MCP server is an error of the request, or of an item in a response that ends."""
     exchange = await probe.ask(input=[user("Say hello.")], tools=[_NOWHERE], max_output_tokens=ROOM)
     _told_of_the_server(_alive(exchange, "mcp"))
 
 
-@check("mcp.unreachable_streamed", "MUST", "The same in a stream.", _SOURCE, "sse")
+@check("mcp.unreachable_streamed", "MUST", _SOURCE, "sse")
 async def unreachable_streamed(probe: Probe) -> None:
+    """The same in a stream."""
     exchange = await probe.ask(
         input=[user("Say hello.")], tools=[_NOWHERE], max_output_tokens=ROOM, stream=True
     )

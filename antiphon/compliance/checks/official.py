@@ -1,8 +1,9 @@
 """The 17 acceptance scenarios of the specification, under their own ids."""
 
 import json
+from collections.abc import Callable
 
-from antiphon.compliance.catalog import Level, RuleTransport, ServerRule, add_check
+from antiphon.compliance.catalog import SPECS, CheckRun, RuleTransport, check
 from antiphon.compliance.checks.inputs import ROOM, WEATHER, assistant, message, red_square, text, user
 from antiphon.compliance.http_exchange import Json, calls_of
 from antiphon.compliance.probe import (
@@ -21,12 +22,32 @@ from antiphon.spec.items import Message, Phase
 from antiphon.spec.response import Response
 from antiphon.stream.json_shapes import RESOURCES
 
+OFFICIAL: list[str] = []
+"""The ids of the acceptance tests of the specification."""
 
+
+def _scenario(transport: RuleTransport = "json", *, drives: bool = False) -> Callable[[CheckRun], CheckRun]:
+    """Registers an acceptance test of the specification, under the name of its function."""
+
+    def register(run: CheckRun) -> CheckRun:
+        id = getattr(run, "__name__", "").replace("_", "-")
+        is_new = id.startswith(("websocket", "compact")) or "phase" in id
+        OFFICIAL.append(id)
+        specs = SPECS[1:] if is_new else SPECS
+        return check(id, "MUST", "Acceptance tests", transport, model=True, drives=drives, specs=specs)(run)
+
+    return register
+
+
+@_scenario(drives=True)
 async def basic_response(probe: Probe) -> None:
+    """A text is answered with a completed response."""
     _expect_output(await probe.create(input=[user("Say hello in exactly 3 words.")]))
 
 
+@_scenario()
 async def assistant_phase(probe: Probe) -> None:
+    """Assistant messages of a history may have a `phase`."""
     history = [
         user("Please answer in two steps."),
         assistant("I will look first.", phase="commentary"),
@@ -36,9 +57,13 @@ async def assistant_phase(probe: Probe) -> None:
     _expect_output(await probe.create(input=history))
 
 
+@_scenario()
 async def response_output_phase_schema(probe: Probe) -> None:
-    """As in the official runner, the schema that answers are held to admits both phases, and no others; then
-    the phases that the server itself gives, if it does."""
+    """Messages of a response may have a `phase` of the schema.
+
+    As in the official runner: the schema of answers must allow both phases and no others, and then the
+    server's own phases must fit it, if it sends any.
+    """
     phases: tuple[Phase, ...] = ("commentary", "final_answer")
     response = Response.new("resp_1", probe.model, now=1)
     response.output = [
@@ -82,24 +107,32 @@ def _objections(payload: Json) -> list[str]:
     return judge.rules
 
 
+@_scenario("sse", drives=True)
 async def streaming_response(probe: Probe) -> None:
+    """The answer can be streamed as server-sent events."""
     exchange = await probe.stream(input=[user("Count from 1 to 5.")])
     _expect_output(exchange.response or {})
 
 
+@_scenario("websocket", drives=True)
 async def websocket_response(probe: Probe) -> None:
+    """The answer can come over a WebSocket."""
     async with probe.socket() as socket:
         await socket.complete_turn(input=[user("Count from 1 to 3.")])
 
 
+@_scenario("websocket")
 async def websocket_sequential_responses(probe: Probe) -> None:
+    """A WebSocket carries one turn after the other."""
     async with probe.socket() as socket:
         first = await socket.complete_turn(store=False, input="Reply with exactly: first")
         second = await socket.complete_turn(store=False, input="Reply with exactly: second")
         expect(first["id"] != second["id"], "two turns have the same response id")
 
 
+@_scenario("websocket")
 async def websocket_continuation(probe: Probe) -> None:
+    """A turn continues one that was not stored, on the same socket."""
     async with probe.socket() as socket:
         first = await socket.complete_turn(
             store=False, input="Remember the code word: cobalt. Reply with OK."
@@ -112,7 +145,9 @@ async def websocket_continuation(probe: Probe) -> None:
         expect(second["previous_response_id"] == first["id"], "the response does not name the previous one")
 
 
+@_scenario("websocket")
 async def websocket_reconnect_store_false_recovery(probe: Probe) -> None:
+    """After reconnecting what was not stored is gone, and the new socket works."""
     async with probe.socket() as socket:
         first = await socket.complete_turn(
             store=False, input="Remember the code word: copper. Reply with OK."
@@ -123,7 +158,9 @@ async def websocket_reconnect_store_false_recovery(probe: Probe) -> None:
         await socket.complete_turn(store=False, input=[user("Start anew and reply with exactly: recovered")])
 
 
+@_scenario("websocket")
 async def websocket_previous_response_not_found(probe: Probe) -> None:
+    """An unknown previous response is an error with the code `previous_response_not_found`."""
     async with probe.socket() as socket:
         turn = await socket.turn(
             store=False, previous_response_id="resp_that_never_was", input="This must fail."
@@ -131,7 +168,9 @@ async def websocket_previous_response_not_found(probe: Probe) -> None:
         _not_found(refusal(turn))
 
 
+@_scenario("websocket")
 async def websocket_failed_continuation_evicts_cache(probe: Probe) -> None:
+    """A continuation that fails drops the response that it continued."""
     async with probe.socket() as socket:
         first = await socket.complete_turn(store=False, input="Remember the code word: ember. Reply with OK.")
         orphan = {"type": "function_call_output", "call_id": "call_of_nobody", "output": "no call"}
@@ -142,7 +181,9 @@ async def websocket_failed_continuation_evicts_cache(probe: Probe) -> None:
         _not_found(refusal(retried))
 
 
+@_scenario("websocket")
 async def websocket_compact_new_chain(probe: Probe) -> None:
+    """The output of a compaction begins a new chain on a WebSocket."""
     compacted = await compact(probe, input=[user("The code word is amber."), assistant("Understood.")])
     async with probe.socket() as socket:
         response = await socket.complete_turn(
@@ -151,12 +192,16 @@ async def websocket_compact_new_chain(probe: Probe) -> None:
         expect(response["previous_response_id"] is None, "a new chain has no previous response")
 
 
+@_scenario()
 async def system_prompt(probe: Probe) -> None:
+    """Messages of the role `system` are taken."""
     prompt = message("system", "You are a pirate. Always talk like one.")
     _expect_output(await probe.create(input=[prompt, user("Say hello.")]))
 
 
+@_scenario()
 async def tool_calling(probe: Probe) -> None:
+    """The model can call a function, with arguments as JSON."""
     question = "What's the weather like in San Francisco?"
     # The runner sets no limit; with one, a weak model that does not call does not talk for minutes either.
     response = await probe.create(input=[user(question)], tools=[WEATHER], max_output_tokens=ROOM)
@@ -173,7 +218,9 @@ async def tool_calling(probe: Probe) -> None:
             raise TooWeak("the model's arguments do not fit the tool's schema")
 
 
+@_scenario()
 async def image_input(probe: Probe) -> None:
+    """Pictures are taken as input."""
     parts = [
         text("What do you see in this image? Answer in one sentence."),
         {"type": "input_image", "image_url": red_square()},
@@ -181,12 +228,16 @@ async def image_input(probe: Probe) -> None:
     _expect_output(await probe.create_if_supported("images as input", input=[user(parts)]))
 
 
+@_scenario()
 async def multi_turn(probe: Probe) -> None:
+    """A history of several turns is taken."""
     history = [user("My name is Alice."), assistant("Hello Alice! How can I help?"), user("What is my name?")]
     _expect_output(await probe.create(input=history))
 
 
+@_scenario()
 async def compact_response(probe: Probe) -> None:
+    """`/responses/compact` gives a compaction."""
     await compact(
         probe,
         prompt_cache_key="scenario-compact",
@@ -194,7 +245,9 @@ async def compact_response(probe: Probe) -> None:
     )
 
 
+@_scenario()
 async def compact_missing_model(probe: Probe) -> None:
+    """A compaction without a model is refused."""
     exchange = await probe.post("/responses/compact", {"input": [user("Compact this conversation.")]})
     refusal(exchange)
     expect(exchange.status in (400, 422), f"a missing model is 400 or 422, not {exchange.status}")
@@ -223,58 +276,3 @@ def _expect_output(response: Json) -> None:
 def _not_found(error: Json) -> None:
     code = error.get("code")
     expect(code == "previous_response_not_found", f"the code is {code!r}, not previous_response_not_found")
-
-
-_JSON: tuple[RuleTransport, ...] = ("json",)
-_SSE: tuple[RuleTransport, ...] = ("sse",)
-_SOCKET: tuple[RuleTransport, ...] = ("websocket",)
-_SAYS = {
-    basic_response: ("A text is answered with a completed response.", _JSON),
-    assistant_phase: ("Assistant messages of a history may have a `phase`.", _JSON),
-    response_output_phase_schema: ("Messages of a response may have a `phase` of the schema.", _JSON),
-    streaming_response: ("The answer can be streamed as server-sent events.", _SSE),
-    websocket_response: ("The answer can come over a WebSocket.", _SOCKET),
-    websocket_sequential_responses: ("A WebSocket carries one turn after the other.", _SOCKET),
-    websocket_continuation: ("A turn continues one that was not stored, on the same socket.", _SOCKET),
-    websocket_reconnect_store_false_recovery: (
-        "After reconnecting what was not stored is gone, and the new socket works.",
-        _SOCKET,
-    ),
-    websocket_previous_response_not_found: (
-        "An unknown previous response is an error with the code `previous_response_not_found`.",
-        _SOCKET,
-    ),
-    websocket_failed_continuation_evicts_cache: (
-        "A continuation that fails drops the response that it continued.",
-        _SOCKET,
-    ),
-    websocket_compact_new_chain: ("The output of a compaction begins a new chain on a WebSocket.", _SOCKET),
-    system_prompt: ("Messages of the role `system` are taken.", _JSON),
-    tool_calling: ("The model can call a function, with arguments as JSON.", _JSON),
-    image_input: ("Pictures are taken as input.", _JSON),
-    multi_turn: ("A history of several turns is taken.", _JSON),
-    compact_response: ("`/responses/compact` gives a compaction.", _JSON),
-    compact_missing_model: ("A compaction without a model is refused.", _JSON),
-}
-_LEVEL: Level = "MUST"
-
-for _run, (_says, _transports) in _SAYS.items():
-    _id = _run.__name__.replace("_", "-")
-    _is_new = _id.startswith(("websocket", "compact")) or "phase" in _id
-    add_check(
-        ServerRule(
-            _id,
-            _LEVEL,
-            _says,
-            "Acceptance tests",
-            _transports,
-            "official",
-            ("2026-04-24",) if _is_new else ("2026-01-15", "2026-04-24"),
-            f"`official.{_run.__name__}`",
-        ),
-        _run,
-        model=True,
-        drives=_run in (basic_response, streaming_response, websocket_response),
-    )
-
-OFFICIAL = tuple(run.__name__.replace("_", "-") for run in _SAYS)

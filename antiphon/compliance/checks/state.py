@@ -69,14 +69,9 @@ async def _expect_history(probe: Probe, chained: Json, history: list[Json]) -> N
     expect(answers(chained, "heron"), "the model does not know what was said before")
 
 
-@check(
-    "state.previous",
-    "MUST",
-    "The previous input and output come before the new input.",
-    _PREVIOUS,
-    model=True,
-)
+@check("state.previous", "MUST", _PREVIOUS, model=True)
 async def previous(probe: Probe) -> None:
+    """The previous input and output come before the new input."""
     first = await _create_stored(probe, input=_SECRET, max_output_tokens=ENOUGH)
     second = await probe.create(input=_QUESTION, previous_response_id=first["id"], max_output_tokens=ENOUGH)
     expect(second.get("previous_response_id") == first["id"], "the response does not name the previous one")
@@ -84,8 +79,9 @@ async def previous(probe: Probe) -> None:
     await _expect_history(probe, second, history)
 
 
-@check("state.depth", "MUST", "The chain is followed to its beginning.", _PREVIOUS, model=True)
+@check("state.depth", "MUST", _PREVIOUS, model=True)
 async def depth(probe: Probe) -> None:
+    """The chain is followed to its beginning."""
     first = await _create_stored(probe, input=_SECRET, max_output_tokens=ENOUGH)
     second = await _continue(probe, first, "Say yes.")
     last = await probe.create(input="Say no.", previous_response_id=second["id"], max_output_tokens=ENOUGH)
@@ -96,8 +92,9 @@ async def depth(probe: Probe) -> None:
     await _expect_history(probe, chained, [*history, user(_QUESTION)])
 
 
-@check("state.order", "MUST", "What was said first comes first.", _PREVIOUS, model=True)
+@check("state.order", "MUST", _PREVIOUS, model=True)
 async def order(probe: Probe) -> None:
+    """What was said first comes first."""
     question = "Which animal did I name first? Reply with one word."
     history = [
         user("I name an animal: heron."),
@@ -114,13 +111,9 @@ async def order(probe: Probe) -> None:
     expect(answers(third, "heron"), f"asked for what was said first, the model says {text_of(third)[:80]!r}")
 
 
-@check(
-    "state.instructions",
-    "SHOULD",
-    "The instructions of the previous response are not carried over.",
-    "Schema of CreateResponseBody",
-)
+@check("state.instructions", "SHOULD", "Schema of CreateResponseBody")
 async def instructions(probe: Probe) -> None:
+    """The instructions of the previous response are not carried over."""
     first = await _create_stored(
         probe, input="Hello.", instructions="Talk like a pirate.", max_output_tokens=ENOUGH
     )
@@ -128,8 +121,9 @@ async def instructions(probe: Probe) -> None:
     expect(second.get("instructions") is None, f"the instructions are {second.get('instructions')!r}")
 
 
-@check("state.branches", "SHOULD", "A response can be continued more than once.", _PREVIOUS)
+@check("state.branches", "SHOULD", _PREVIOUS)
 async def branches(probe: Probe) -> None:
+    """A response can be continued more than once."""
     first = await _create_stored(probe, input="Hello.", max_output_tokens=ENOUGH)
     ids = {
         (await probe.create(input=words, previous_response_id=first["id"], max_output_tokens=ENOUGH))["id"]
@@ -138,14 +132,9 @@ async def branches(probe: Probe) -> None:
     expect(len(ids) == 2, "the two continuations have one id")
 
 
-@check(
-    "state.streamed",
-    "MUST",
-    "A streamed response can be continued as soon as it has ended.",
-    _PREVIOUS,
-    "sse",
-)
+@check("state.streamed", "MUST", _PREVIOUS, "sse")
 async def continue_stream(probe: Probe) -> None:
+    """A streamed response can be continued as soon as it has ended."""
     exchange = await probe.stream(input="Hello.", store=True, max_output_tokens=ENOUGH)
     first = exchange.response or {}
     if first.get("store") is False:
@@ -154,31 +143,24 @@ async def continue_stream(probe: Probe) -> None:
     await probe.create(input="Say more.", previous_response_id=first.get("id"), max_output_tokens=ENOUGH)
 
 
-@check("state.unknown", "MUST", "A previous response that does not exist is refused.", _PREVIOUS)
+@check("state.unknown", "MUST", _PREVIOUS)
 async def unknown(probe: Probe) -> None:
+    """A previous response that does not exist is refused."""
     await probe.require_refusal(input="Hello.", previous_response_id="resp_that_never_was")
 
 
-@check(
-    "state.unknown_code",
-    "SHOULD",
-    "It is HTTP 404 with the code `previous_response_not_found`.",
-    "Error Types",
-)
+@check("state.unknown_code", "SHOULD", "Error Types")
 async def unknown_code(probe: Probe) -> None:
+    """It is HTTP 404 with the code `previous_response_not_found`."""
     exchange = await probe.ask(input="Hello.", previous_response_id="resp_that_never_was")
     error = refusal(exchange)
     expect(exchange.status == 404, f"the status is {exchange.status}")
     expect(error.get("code") == "previous_response_not_found", f"the code is {error.get('code')!r}")
 
 
-@check(
-    "state.not_stored",
-    "MUST",
-    "What was not stored cannot be continued over HTTP.",
-    "Schema of CreateResponseBody",
-)
+@check("state.not_stored", "MUST", "Schema of CreateResponseBody")
 async def not_stored(probe: Probe) -> None:
+    """What was not stored cannot be continued over HTTP."""
     first = await probe.create(input="Hello.", store=False, max_output_tokens=ENOUGH)
     exchange = await probe.ask(input="Go on.", previous_response_id=first["id"], max_output_tokens=ENOUGH)
     if exchange.status == 200:
@@ -186,11 +168,12 @@ async def not_stored(probe: Probe) -> None:
     refusal(exchange)
 
 
-@check(
-    "state.ids", "MUST", "Every response has an id of its own, and so has every item.", "Required item fields"
-)
+@check("state.ids", "MUST", "Required item fields")
 async def ids(probe: Probe) -> None:
-    """The id of an item must be its own within one history, so the second answer goes on from the first."""
+    """Every response has an id of its own, and so has every item.
+
+    The id of an item must be its own within one history, so the second answer goes on from the first.
+    """
     first = await probe.create(input="Say hello.", max_output_tokens=ENOUGH)
     history = [user("Say hello."), *first["output"], user("Say goodbye.")]
     second = await probe.create(input=history, max_output_tokens=ENOUGH)
@@ -199,14 +182,9 @@ async def ids(probe: Probe) -> None:
     expect(len(set(items)) == len(items), f"items of one history share an id: {items}")
 
 
-@check(
-    "state.calls",
-    "MUST",
-    "The output of a call may come in the next request of the chain.",
-    _PREVIOUS,
-    model=True,
-)
+@check("state.calls", "MUST", _PREVIOUS, model=True)
 async def calls(probe: Probe) -> None:
+    """The output of a call may come in the next request of the chain."""
     first, made = await required_call(probe)
     if first.get("store") is False:
         raise Skipped("capability absent: the server says that it stores nothing")

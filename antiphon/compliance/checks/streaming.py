@@ -12,15 +12,9 @@ _LONG = "Write a story of a thousand words about a heron."
 _SHORT = 16
 
 
-@check(
-    "stream.text",
-    "MUST",
-    "A text comes in deltas, and the whole at the end is what they add up to.",
-    _STREAM,
-    "sse",
-    drives=True,
-)
+@check("stream.text", "MUST", _STREAM, "sse", drives=True)
 async def text(probe: Probe) -> None:
+    """A text comes in deltas, and the whole at the end is what they add up to."""
     exchange = await probe.stream(input=[user("Count from one to five in words.")])
     deltas = [
         event.get("delta") for event in exchange.events if event.get("type") == "response.output_text.delta"
@@ -30,28 +24,16 @@ async def text(probe: Probe) -> None:
     expect(told == text_of(exchange.response or {}), "the deltas are not the text of the final response")
 
 
-@check(
-    "stream.usage",
-    "SHOULD",
-    "The terminal response of a stream has its usage.",
-    "Schema of ResponseResource",
-    "sse",
-)
+@check("stream.usage", "SHOULD", "Schema of ResponseResource", "sse")
 async def usage(probe: Probe) -> None:
+    """The terminal response of a stream has its usage."""
     exchange = await probe.stream(input="Say hello.", max_output_tokens=ENOUGH)
     expect(isinstance((exchange.response or {}).get("usage"), dict), "usage is null")
 
 
-@check(
-    "stream.cut_off",
-    "MUST",
-    "An answer that reaches `max_output_tokens` ends as incomplete, with that reason.",
-    "Items are state machines",
-    "sse",
-    model=True,
-    drives=True,
-)
+@check("stream.cut_off", "MUST", "Items are state machines", "sse", model=True, drives=True)
 async def cut_off(probe: Probe) -> None:
+    """An answer that reaches `max_output_tokens` ends as incomplete, with that reason."""
     exchange = await probe.stream(input=_LONG, max_output_tokens=_SHORT)
     response = exchange.response or {}
     _reached_the_limit(response)
@@ -60,10 +42,9 @@ async def cut_off(probe: Probe) -> None:
     expect(reason == "max_output_tokens", f"the reason is {reason!r}")
 
 
-@check(
-    "response.cut_off", "MUST", "The same without a stream.", "Items are state machines", "json", model=True
-)
+@check("response.cut_off", "MUST", "Items are state machines", "json", model=True)
 async def cut_off_whole(probe: Probe) -> None:
+    """The same without a stream."""
     response = await probe.create(input=_LONG, max_output_tokens=_SHORT)
     _reached_the_limit(response)
     reason = (response.get("incomplete_details") or {}).get("reason")
@@ -84,27 +65,17 @@ def _used(response: Json) -> int | None:
     return used if isinstance(used, int) else None
 
 
-@check(
-    "stream.obeys_limit",
-    "MUST",
-    "No more tokens come than `max_output_tokens` allows.",
-    "Schema of CreateResponseBody",
-    "sse",
-)
+@check("stream.obeys_limit", "MUST", "Schema of CreateResponseBody", "sse")
 async def obeys_limit(probe: Probe) -> None:
+    """No more tokens come than `max_output_tokens` allows."""
     exchange = await probe.stream(input=_LONG, max_output_tokens=_SHORT)
     used = _used(exchange.response or {})
     expect(used is None or used <= _SHORT, f"{used} tokens came, {_SHORT} were allowed")
 
 
-@check(
-    "stream.obfuscation",
-    "MAY",
-    "`stream_options.include_obfuscation` is taken.",
-    "Schema of StreamOptionsParam",
-    "sse",
-)
+@check("stream.obfuscation", "MAY", "Schema of StreamOptionsParam", "sse")
 async def obfuscation(probe: Probe) -> None:
+    """`stream_options.include_obfuscation` is taken."""
     exchange = await probe.stream(
         input="Say hello.", max_output_tokens=ENOUGH, stream_options={"include_obfuscation": True}
     )
@@ -112,8 +83,9 @@ async def obfuscation(probe: Probe) -> None:
     expect(any("obfuscation" in delta for delta in deltas), "no delta has an obfuscation")
 
 
-@check("stream.left", "SHOULD", "A reader that goes away does not harm the server.", "Our requirement", "sse")
+@check("stream.left", "SHOULD", "Our requirement", "sse")
 async def leave_early(probe: Probe) -> None:
+    """A reader that goes away does not harm the server."""
     body = b'{"model": "%b", "input": "%b", "stream": true, "max_output_tokens": %d}'
     content = body % (probe.model.encode(), _LONG.encode(), 4 * ENOUGH)
     exchange = await probe.send("POST", "/responses", content, leave_after=3)
@@ -121,8 +93,9 @@ async def leave_early(probe: Probe) -> None:
     respond(await probe.ask(input="Say hello.", max_output_tokens=ENOUGH))
 
 
-@check("stream.many", "SHOULD", "Streams at the same time are not mixed up.", "Our requirement", "sse")
+@check("stream.many", "SHOULD", "Our requirement", "sse")
 async def many(probe: Probe) -> None:
+    """Streams at the same time are not mixed up."""
     exchanges = await asyncio.gather(
         *(
             probe.stream(input="Say hello.", metadata={"mark": str(n)}, max_output_tokens=ENOUGH)
@@ -137,14 +110,9 @@ async def many(probe: Probe) -> None:
     expect(len(ids) == len(exchanges), "two streams have one response id")
 
 
-@check(
-    "stream.same",
-    "SHOULD",
-    "A stream ends with the keys that the whole response has.",
-    "Schema of ResponseResource",
-    "sse",
-)
+@check("stream.same", "SHOULD", "Schema of ResponseResource", "sse")
 async def same(probe: Probe) -> None:
+    """A stream ends with the keys that the whole response has."""
     whole = await probe.create(input="Say hello.", max_output_tokens=ENOUGH)
     exchange = await probe.stream(input="Say hello.", max_output_tokens=ENOUGH)
     missing = set(whole) - set(exchange.response or {})

@@ -16,14 +16,16 @@ def _second_key(probe: Probe) -> str:
     return probe.target.second_key
 
 
-@check("tenant.second_key", "SHOULD", "The second key is served too.", _TENANTS)
+@check("tenant.second_key", "SHOULD", _TENANTS)
 async def second_key(probe: Probe) -> None:
+    """The second key is served too."""
     key = _second_key(probe)
     respond(await probe.ask(key=key, input="Say hello.", max_output_tokens=ENOUGH))
 
 
-@check("tenant.previous", "SHOULD", "A response of one tenant does not exist for another.", _TENANTS)
+@check("tenant.previous", "SHOULD", _TENANTS)
 async def previous(probe: Probe) -> None:
+    """A response of one tenant does not exist for another."""
     key = _second_key(probe)
     first = await probe.create(input="Hello.", store=True, max_output_tokens=ENOUGH)
     exchange = await probe.ask(
@@ -34,8 +36,9 @@ async def previous(probe: Probe) -> None:
     refusal(exchange)
 
 
-@check("tenant.reference", "SHOULD", "An item of one tenant does not exist for another.", _TENANTS)
+@check("tenant.reference", "SHOULD", _TENANTS)
 async def reference(probe: Probe) -> None:
+    """An item of one tenant does not exist for another."""
     key = _second_key(probe)
     first = await probe.create(input="Hello.", store=True, max_output_tokens=ENOUGH)
     known = {"type": "item_reference", "id": first["output"][0]["id"]}
@@ -45,8 +48,9 @@ async def reference(probe: Probe) -> None:
     refusal(exchange)
 
 
-@check("tenant.compaction", "SHOULD", "A compaction item of one tenant is refused from another.", _TENANTS)
+@check("tenant.compaction", "SHOULD", _TENANTS)
 async def compaction(probe: Probe) -> None:
+    """A compaction item of one tenant is refused from another."""
     key = _second_key(probe)
     resource = await compact(probe, input=[user("The word is heron."), assistant("Heron.")])
     exchange = await probe.ask(
@@ -57,10 +61,9 @@ async def compaction(probe: Probe) -> None:
     refusal(exchange)
 
 
-@check(
-    "tenant.get", "SHOULD", "A stored response cannot be read by another, if it can be read at all.", _TENANTS
-)
+@check("tenant.get", "SHOULD", _TENANTS)
 async def get(probe: Probe) -> None:
+    """A stored response cannot be read by another, if it can be read at all."""
     key = _second_key(probe)
     first = await probe.create(input="Hello.", store=True, max_output_tokens=ENOUGH)
     path = f"/responses/{first['id']}"

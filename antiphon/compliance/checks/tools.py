@@ -68,14 +68,16 @@ def _or_model_error(exchange: RecordedExchange) -> Json:
     raise TooWeak(f"the model made no call, and the server said so: {describe_answer(exchange)}")
 
 
-@check("tools.required", "MUST", "`required`: there is a call, or an error.", _CHOICE, model=True)
+@check("tools.required", "MUST", _CHOICE, model=True)
 async def choose_required(probe: Probe) -> None:
+    """`required`: there is a call, or an error."""
     response = await _with_call(probe)
     expect(set(_names(response)) == {"get_weather"}, f"the calls are {_names(response)}")
 
 
-@check("tools.required_streamed", "MUST", "The same in a stream.", _CHOICE, "sse", model=True, drives=True)
+@check("tools.required_streamed", "MUST", _CHOICE, "sse", model=True, drives=True)
 async def choose_required_streamed(probe: Probe) -> None:
+    """The same in a stream."""
     exchange = await probe.ask(
         input=[user(_ASKS)], tools=[WEATHER], tool_choice="required", max_output_tokens=ROOM, stream=True
     )
@@ -83,16 +85,18 @@ async def choose_required_streamed(probe: Probe) -> None:
     expect("response.function_call_arguments.done" in exchange.types, "the arguments were never done")
 
 
-@check("tools.none", "MUST", "`none`: there is no call, however often it is asked for.", _CHOICE, tempts=True)
+@check("tools.none", "MUST", _CHOICE, tempts=True)
 async def none(probe: Probe) -> None:
+    """`none`: there is no call, however often it is asked for."""
     response = await probe.create(
         input=TEMPTATIONS[probe.number - 1], tools=[WEATHER], tool_choice="none", max_output_tokens=ENOUGH
     )
     expect(not calls_of(response), f"{_names(response)} was called all the same")
 
 
-@check("tools.named", "MUST", "A function that is named is the one that is called.", _CHOICE, model=True)
+@check("tools.named", "MUST", _CHOICE, model=True)
 async def choose_named(probe: Probe) -> None:
+    """A function that is named is the one that is called."""
     exchange = await probe.ask(
         input=[user("What time is it, and what is the weather in Paris?")],
         tools=[TIME, WEATHER],
@@ -103,14 +107,9 @@ async def choose_named(probe: Probe) -> None:
     expect(set(_names(response)) == {"get_weather"}, f"the calls are {_names(response)}")
 
 
-@check(
-    "tools.allowed",
-    "MUST",
-    "A tool outside `allowed_tools` is never called, however the model is tempted.",
-    _ALLOWED,
-    tempts=True,
-)
+@check("tools.allowed", "MUST", _ALLOWED, tempts=True)
 async def choose_allowed(probe: Probe) -> None:
+    """A tool outside `allowed_tools` is never called, however the model is tempted."""
     exchange = await probe.ask(
         input=TEMPTATIONS[probe.number - 1],
         tools=[WEATHER, TIME],
@@ -120,8 +119,9 @@ async def choose_allowed(probe: Probe) -> None:
     no_forbidden(exchange)
 
 
-@check("tools.allowed_streamed", "MUST", "The same in a stream, in any event.", _ALLOWED, "sse", tempts=True)
+@check("tools.allowed_streamed", "MUST", _ALLOWED, "sse", tempts=True)
 async def allowed_streamed(probe: Probe) -> None:
+    """The same in a stream, in any event."""
     exchange = await probe.ask(
         input=TEMPTATIONS[probe.number - 1],
         tools=[WEATHER, TIME],
@@ -141,14 +141,9 @@ def no_forbidden(exchange: RecordedExchange) -> None:
     expect("get_weather" not in _names(response or {}), "get_weather was called, which is not allowed")
 
 
-@check(
-    "tools.allowed_required",
-    "MUST",
-    "With the mode `required` there is a call of an allowed tool, or an error.",
-    _ALLOWED,
-    model=True,
-)
+@check("tools.allowed_required", "MUST", _ALLOWED, model=True)
 async def allowed_required(probe: Probe) -> None:
+    """With the mode `required` there is a call of an allowed tool, or an error."""
     exchange = await probe.ask(
         input=[user("What is the weather in Paris?")],
         tools=[TIME, WEATHER],
@@ -159,25 +154,22 @@ async def allowed_required(probe: Probe) -> None:
     expect(set(_names(response)) == {"get_weather"}, f"the calls are {_names(response)}")
 
 
-@check("tools.allowed_unknown", "SHOULD", "`allowed_tools` names tools that are in `tools`.", _ALLOWED)
+@check("tools.allowed_unknown", "SHOULD", _ALLOWED)
 async def allowed_unknown(probe: Probe) -> None:
+    """`allowed_tools` names tools that are in `tools`."""
     await probe.require_refusal(input="Hello.", tools=[WEATHER], tool_choice=_only("get_lost"))
 
 
-@check("tools.unknown", "SHOULD", "A function that `tool_choice` names is in `tools`.", _CHOICE)
+@check("tools.unknown", "SHOULD", _CHOICE)
 async def unknown(probe: Probe) -> None:
+    """A function that `tool_choice` names is in `tools`."""
     choice = {"type": "function", "name": "get_lost"}
     await probe.require_refusal(input="Hello.", tools=[WEATHER], tool_choice=choice)
 
 
-@check(
-    "tools.one_at_a_time",
-    "MUST",
-    "Without `parallel_tool_calls` there is one call at most.",
-    _CHOICE,
-    model=True,
-)
+@check("tools.one_at_a_time", "MUST", _CHOICE, model=True)
 async def one_at_a_time(probe: Probe) -> None:
+    """Without `parallel_tool_calls` there is one call at most."""
     response = await probe.create(
         input=[user("Get the weather in Paris and in Tokyo. Make both calls at once.")],
         tools=[WEATHER],
@@ -187,14 +179,9 @@ async def one_at_a_time(probe: Probe) -> None:
     expect(len(calls_of(response)) <= 1, f"there are {len(calls_of(response))} calls")
 
 
-@check(
-    "tools.max_calls",
-    "SHOULD",
-    "There are not more calls than `max_tool_calls`.",
-    "Schema of CreateResponseBody",
-    model=True,
-)
+@check("tools.max_calls", "SHOULD", "Schema of CreateResponseBody", model=True)
 async def max_calls(probe: Probe) -> None:
+    """There are not more calls than `max_tool_calls`."""
     response = await probe.create_if_supported(
         "`max_tool_calls`",
         input=[user("Get the weather in Paris and in Tokyo. Make both calls at once.")],
@@ -205,14 +192,9 @@ async def max_calls(probe: Probe) -> None:
     expect(len(calls_of(response)) <= 1, f"there are {len(calls_of(response))} calls")
 
 
-@check(
-    "tools.parallel",
-    "MUST",
-    "Several calls of one response have call ids of their own.",
-    "The Agentic loop",
-    model=True,
-)
+@check("tools.parallel", "MUST", "The Agentic loop", model=True)
 async def parallel(probe: Probe) -> None:
+    """Several calls of one response have call ids of their own."""
     response = await probe.create(
         input=[user("Get the weather in Paris and in Tokyo. Make both calls at once.")],
         tools=[WEATHER],
@@ -224,14 +206,9 @@ async def parallel(probe: Probe) -> None:
     expect(len({call["call_id"] for call in calls}) == len(calls), "two calls have one call id")
 
 
-@check(
-    "tools.arguments",
-    "MUST",
-    "Arguments are a text that holds a JSON object.",
-    "Schema of FunctionCall",
-    model=True,
-)
+@check("tools.arguments", "MUST", "Schema of FunctionCall", model=True)
 async def arguments(probe: Probe) -> None:
+    """Arguments are a text that holds a JSON object."""
     _, calls = await required_call(probe)
     for call in calls:
         given = call.get("arguments")
@@ -244,8 +221,9 @@ async def arguments(probe: Probe) -> None:
             raise Failed("the arguments are encoded twice")
 
 
-@check("tools.result", "MUST", "The output of a call leads to an answer.", "The Agentic loop", model=True)
+@check("tools.result", "MUST", "The Agentic loop", model=True)
 async def result(probe: Probe) -> None:
+    """The output of a call leads to an answer."""
     _, calls = await required_call(probe)
     history = [user(_ASKS), *calls, *(output(call["call_id"]) for call in calls)]
     response = await probe.create(
@@ -255,13 +233,9 @@ async def result(probe: Probe) -> None:
         raise TooWeak("the model said nothing")
 
 
-@check(
-    "tools.strict_null",
-    "MUST",
-    "A tool may leave out description, parameters and strict.",
-    "Schema of FunctionToolParam",
-)
+@check("tools.strict_null", "MUST", "Schema of FunctionToolParam")
 async def minimal(probe: Probe) -> None:
+    """A tool may leave out description, parameters and strict."""
     respond(
         await probe.ask(
             input="Say hello.",

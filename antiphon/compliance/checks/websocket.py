@@ -1,7 +1,7 @@
 """The WebSocket, besides the official scenarios."""
 
 import json
-from typing import Final
+from collections.abc import Callable
 
 from antiphon.compliance.catalog import SPECS, CheckRun, Level, check
 from antiphon.compliance.checks.inputs import ENOUGH, ROOM, TEMPTATIONS, TIME, WEATHER, user
@@ -19,20 +19,29 @@ from antiphon.compliance.probe import (
     require_contact,
 )
 
-_SOCKET: Final = "OpenAPI: WebSocket /responses"
+
+def _check(id: str, level: Level, **options: bool) -> Callable[[CheckRun], CheckRun]:
+    source = "OpenAPI: WebSocket /responses"
+    return check(f"websocket.{id}", level, source, "websocket", specs=SPECS[1:], **options)
 
 
+@_check("bad_json", "MUST")
 async def bad_json(probe: Probe) -> None:
+    """A message that is not JSON is answered with an error."""
     async with probe.socket() as socket:
         refusal(await socket.send_message('{"type": "response.create", '))
 
 
+@_check("unknown_type", "MUST")
 async def unknown_type(probe: Probe) -> None:
+    """A message of an unknown type is answered with an error."""
     async with probe.socket() as socket:
         refusal(await socket.send_message(json.dumps({"type": "response.sing", "model": probe.model})))
 
 
+@_check("bad_request", "MUST", drives=True)
 async def bad_request(probe: Probe) -> None:
+    """A wrong request is answered with one error envelope alone."""
     async with probe.socket() as socket:
         exchange = await socket.turn(input=7)
         error = refusal(exchange)
@@ -40,14 +49,18 @@ async def bad_request(probe: Probe) -> None:
         expect(error.get("code"), "the error has no code")
 
 
+@_check("after_error", "SHOULD")
 async def after_an_error(probe: Probe) -> None:
+    """After an error the socket goes on."""
     async with probe.socket() as socket:
         refusal(await socket.turn(input=7))
         exchange = await socket.turn(input="Say hello.", max_output_tokens=ENOUGH)
         expect(exchange.response is not None, f"the next turn ended with {describe_answer(exchange)}")
 
 
+@_check("in_order", "MUST")
 async def in_order(probe: Probe) -> None:
+    """Turns sent at once are answered in order, not interleaved."""
     async with probe.socket() as socket:
         marks = ("one", "two")
         turns = await socket.say_all(
@@ -65,7 +78,9 @@ async def in_order(probe: Probe) -> None:
         expect(tuple(found) == marks, f"the turns came as {found}: {describe_answer(turns[-1])}")
 
 
+@_check("stream_fields", "SHOULD")
 async def ignores_stream(probe: Probe) -> None:
+    """`stream` and `background` in a message do no harm."""
     async with probe.socket() as socket:
         exchange = await socket.turn(
             input="Say hello.", stream=True, background=False, max_output_tokens=ENOUGH
@@ -75,7 +90,9 @@ async def ignores_stream(probe: Probe) -> None:
         expect(exchange.response is not None or exchange.error is not None, "the turn has no proper end")
 
 
+@_check("local_memory", "MUST")
 async def local_memory(probe: Probe) -> None:
+    """What a socket remembers unstored is not visible over HTTP."""
     async with probe.socket() as socket:
         first = await socket.complete_turn(input="Say OK.", store=False)
         exchange = await probe.ask(input="Go on.", previous_response_id=first["id"])
@@ -84,7 +101,9 @@ async def local_memory(probe: Probe) -> None:
         refusal(exchange)
 
 
+@_check("stored", "MUST")
 async def stored_memory(probe: Probe) -> None:
+    """What was stored can be continued elsewhere."""
     async with probe.socket() as socket:
         exchange = await socket.turn(input="Say OK.", store=True, max_output_tokens=ENOUGH)
     first = exchange.response
@@ -96,7 +115,9 @@ async def stored_memory(probe: Probe) -> None:
     expect(second.get("previous_response_id") == first["id"], "the response does not name the previous one")
 
 
+@_check("calls", "MUST", model=True)
 async def calls(probe: Probe) -> None:
+    """A call can be answered in the next turn of the socket."""
     async with probe.socket() as socket:
         exchange = await socket.turn(
             input=[user("What is the weather in Paris? Use the tool.")],
@@ -118,7 +139,9 @@ async def calls(probe: Probe) -> None:
         expect(second.response is not None, f"the output was answered with {describe_answer(second)}")
 
 
+@_check("allowed_tools", "MUST", tempts=True)
 async def choose_allowed(probe: Probe) -> None:
+    """`allowed_tools` holds on a WebSocket too."""
     choice = {"type": "allowed_tools", "tools": [{"type": "function", "name": "get_time"}]}
     async with probe.socket() as socket:
         exchange = await socket.turn(
@@ -131,7 +154,9 @@ async def choose_allowed(probe: Probe) -> None:
     no_forbidden(exchange)
 
 
+@_check("key", "MUST")
 async def key_required(probe: Probe) -> None:
+    """A socket with a wrong key is not served."""
     if probe.target.api_key is None:
         raise Skipped("no --api-key was given, so the server is taken as open")
     try:
@@ -144,7 +169,9 @@ async def key_required(probe: Probe) -> None:
     expect(exchange.response is None, "a socket with a wrong key was served")
 
 
+@_check("limit", "MUST")
 async def connection_limit(probe: Probe) -> None:
+    """A socket that is too old is closed, with an error that says so."""
     limit = probe.target.websocket_limit
     if limit is None:
         raise Skipped("the limit is 60 minutes; give --websocket-limit when the server's was made short")
@@ -153,69 +180,3 @@ async def connection_limit(probe: Probe) -> None:
     require_contact(exchange)
     code = (exchange.error or {}).get("code")
     expect(code == "websocket_connection_limit_reached", f"the socket ended with {code!r}")
-
-
-_RULES: tuple[tuple[str, Level, str, CheckRun, bool], ...] = (
-    ("websocket.bad_json", "MUST", "A message that is not JSON is answered with an error.", bad_json, False),
-    (
-        "websocket.unknown_type",
-        "MUST",
-        "A message of an unknown type is answered with an error.",
-        unknown_type,
-        False,
-    ),
-    (
-        "websocket.bad_request",
-        "MUST",
-        "A wrong request is answered with one error envelope alone.",
-        bad_request,
-        False,
-    ),
-    ("websocket.after_error", "SHOULD", "After an error the socket goes on.", after_an_error, False),
-    (
-        "websocket.in_order",
-        "MUST",
-        "Turns sent at once are answered in order, not interleaved.",
-        in_order,
-        False,
-    ),
-    (
-        "websocket.stream_fields",
-        "SHOULD",
-        "`stream` and `background` in a message do no harm.",
-        ignores_stream,
-        False,
-    ),
-    (
-        "websocket.local_memory",
-        "MUST",
-        "What a socket remembers unstored is not visible over HTTP.",
-        local_memory,
-        False,
-    ),
-    ("websocket.stored", "MUST", "What was stored can be continued elsewhere.", stored_memory, False),
-    ("websocket.calls", "MUST", "A call can be answered in the next turn of the socket.", calls, True),
-    ("websocket.allowed_tools", "MUST", "`allowed_tools` holds on a WebSocket too.", choose_allowed, False),
-    ("websocket.key", "MUST", "A socket with a wrong key is not served.", key_required, False),
-    (
-        "websocket.limit",
-        "MUST",
-        "A socket that is too old is closed, with an error that says so.",
-        connection_limit,
-        False,
-    ),
-)
-
-for _id, _level, _says, _run, _model in _RULES:
-    register = check(
-        _id,
-        _level,
-        _says,
-        _SOCKET,
-        "websocket",
-        model=_model,
-        tempts=_run is choose_allowed,
-        drives=_run is bad_request,
-        specs=SPECS[1:],
-    )
-    register(_run)
