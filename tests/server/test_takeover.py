@@ -220,7 +220,7 @@ def test_a_process_that_hangs_loses_its_work(spawn: Spawn, upstream: Upstream) -
         finally:
             os.killpg(zombie.process.pid, signal.SIGCONT)
         assert told.was_closed()
-        until(lambda: "no longer ours" in zombie.log() or None)
+        until(lambda: "its work here is dropped" in zombie.log() or None)
         again.finish("One two.")
     response = client.ended(seen[0]["response"]["id"])
     assert spoken(whole(client, seen)) == "One two."

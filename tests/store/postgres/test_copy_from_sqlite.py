@@ -42,6 +42,7 @@ async def fill(store: Store) -> None:
     """A chain with branches and a deleted turn, a conversation, a chat, a background response, and files."""
     await chain(store, "r1", "r2", "r3")
     await store.settle([CHARGE])
+    await store.change_settings("base", b"{}")
     root = await store.context("acme", "r1")
     await asyncio.gather(*[store.save(response(name, root, expires_at=5000)) for name in ("a", "b")])
     await store.delete("acme", "r2")
@@ -78,6 +79,7 @@ async def told(store: Store) -> dict[str, Any]:
     names = [f"{id}_{side}" for id in known for side in ("in", "out")]
     facts["items"] = await store.items("acme", [*names, "x", "o"])
     facts["settlements"] = await settled(store)
+    facts["changed_settings"] = await store.changed_settings("base")
     facts["conversation"] = await store.conversation_context("acme", "c1")
     facts["chat"] = (await store.chat("acme", "t1"), await store.chat_nodes("acme", "t1"))
     facts["found"] = [
