@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.engine.image_check import check_pictures
+from antiphon.engine.context import check_pictures
 from antiphon.spec.content import InputImage, InputText
 from antiphon.spec.errors import SpecError
 from antiphon.spec.items import Message

@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.engine.raw_reasoning import RetoldReasoning
+from antiphon.engine.answer_sinks import RetoldReasoning
 from antiphon.stream.deltas import (
     AnyDelta,
     Finish,

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import httpx
 
-from antiphon.tools.file_search.upload_slots import UPLOADS
+from antiphon.tools.file_search.library import UPLOADS
 from tests.server.conftest import Serve
 from tests.server.http_calls import key_table
 from tests.server.servers import DEADLINE, Client, Serving, until

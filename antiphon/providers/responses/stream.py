@@ -5,17 +5,18 @@ The Reader understands the dialects; this turns bytes into its payloads and its 
 
 import json
 from collections.abc import Collection
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Raw
+from msgspec import Meta, Raw, Struct
 
 from antiphon.providers import errors
 from antiphon.providers.responses.deltas import EventsToDeltas
-from antiphon.providers.responses.plain import plain
 from antiphon.spec import events as ev
 from antiphon.spec.codec import NULL, UNREADABLE
 from antiphon.spec.errors import ErrorPayload
-from antiphon.spec.response import Response
+from antiphon.spec.limits import Text
+from antiphon.spec.response import InputTokensDetails, OutputTokensDetails, Response, Usage
 from antiphon.stream import deltas as d
 from antiphon.stream.reader import Reader
 from antiphon.stream.sse import DEFAULT_MAX_EVENT_BYTES
@@ -27,6 +28,7 @@ from antiphon.wires.usage import balance
 
 _BOM = b"\xef\xbb\xbf"
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
+_Nothing = Annotated[list[Any], Meta(max_length=0)]
 
 
 class ResponsesStream:
@@ -241,3 +243,64 @@ class ResponsesStream:
     def _take(self) -> list[d.AnyDelta]:
         deltas, self._converted.deltas = self._converted.deltas, []
         return deltas
+
+
+class _Text(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["output_text"]
+    text: Text
+    annotations: _Nothing
+    logprobs: _Nothing | None = None
+
+
+class _Message(Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["message"]
+    id: str
+    role: Literal["assistant"]
+    status: Literal["completed"]
+    content: tuple[_Text]
+
+
+class _Cost(Struct, forbid_unknown_fields=True, gc=False):
+    input_tokens: int
+    input_tokens_details: InputTokensDetails
+    output_tokens: int
+    output_tokens_details: OutputTokensDetails
+    total_tokens: int
+
+
+class _Answer(Struct, gc=False):
+    object: Literal["response"]
+    status: Literal["completed"]
+    output: tuple[_Message]
+    usage: _Cost
+    type: None = None
+    error: None = None
+    incomplete_details: None = None
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+
+
+def plain(body: bytes) -> list[d.AnyDelta] | None:
+    """Read the plainest answer: one message of one text, and what it cost; None for any other.
+
+    Nothing in it needs to be tolerated or put in order, so one call of the decoder reads all that matters.
+    """
+    try:
+        answer = _decode(body)
+    except UNREADABLE:
+        return None
+    text = answer.output[0].content[0].text
+    if not text:
+        return None
+    cost = answer.usage
+    usage = Usage(
+        input_tokens=cost.input_tokens,
+        output_tokens=cost.output_tokens,
+        total_tokens=cost.total_tokens,
+        input_tokens_details=cost.input_tokens_details,
+        output_tokens_details=cost.output_tokens_details,
+    )
+    if not usage.adds_up():
+        return None  # which leaves a receipt
+    return [d.TextDelta(text), d.UsageDelta(usage), d.Finish("stop")]

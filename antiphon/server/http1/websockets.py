@@ -1,6 +1,6 @@
 """uvicorn's WebSocket connection, with limits on what it buffers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import uvicorn
@@ -11,13 +11,16 @@ from websockets.protocol import OPEN
 
 from antiphon.server.app import App
 from antiphon.server.body_memory import MemoryShare
-from antiphon.server.http1.frame_splitter import WebSocketFrameSplitter
 from antiphon.spec.errors import SpecError
 from antiphon.wires.pieces import Pieces
 from antiphon.wires.responses_socket import TEXTS
 
 _TEXT = 0x81
 """The first byte of a message that is one frame of text."""
+LONGEST = 256 * 1024
+"""A multiple of four, so that the mask goes on where it was."""
+_FINAL, _MASKED, _CONTROL = 0x80, 0x80, 0x08
+_LENGTHS = {126: 2, 127: 8}
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):
@@ -143,3 +146,70 @@ def _frame_text(text: bytes) -> bytes:
     if size < 1 << 16:
         return b"%c\x7e%b%b" % (_TEXT, size.to_bytes(2), text)
     return b"%c\x7f%b%b" % (_TEXT, size.to_bytes(8), text)
+
+
+class WebSocketFrameSplitter:
+    """Divides the long frames of a client into short ones, as an intermediary may (RFC 6455, 5.4).
+
+    The parser waits for a whole frame, then copies and unmasks it in one call each, on the event loop. The
+    splitter takes what comes after the handshake, and gives what the parser is to be fed.
+    """
+
+    __slots__ = ("_first", "_head", "_key", "_left", "_limit", "_rest")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        """A frame of more is left as it is: the parser refuses it by its head."""
+        self._head = bytearray()
+        """As much of the head of a frame as has come."""
+        self._left = 0
+        """How many bytes of a payload come before the next head, theirs or ours."""
+        self._rest = 0
+        """How many bytes of a frame that is divided come in further ones."""
+        self._first = 0
+        """The first byte of the head of the next one."""
+        self._key = b""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        at = 0
+        while at < len(data):
+            if self._left:
+                piece = data[at : at + self._left]
+                self._left -= len(piece)
+            else:
+                piece = data[at : at + self._missing()]
+                self._head += piece
+                if self._missing():
+                    at += len(piece)
+                    continue
+            at += len(piece)
+            yield self._begin() if self._head else piece
+            if not self._left and self._rest:
+                yield self._next()
+
+    def _missing(self) -> int:
+        """How many bytes of a head are still to come, as far as that is known."""
+        head = self._head
+        if len(head) < 2:
+            return 2 - len(head)
+        key = 4 if head[1] & _MASKED else 0
+        return 2 + _LENGTHS.get(head[1] & 0x7F, 0) + key - len(head)
+
+    def _begin(self) -> bytes:
+        """The head of a frame, or of the first that it is divided into."""
+        head, self._head = bytes(self._head), bytearray()
+        size = _LENGTHS.get(head[1] & 0x7F, 0)
+        length = int.from_bytes(head[2 : 2 + size]) if size else head[1] & 0x7F
+        is_plain = head[0] & _CONTROL or not head[1] & _MASKED
+        if is_plain or not LONGEST < length <= self._limit:
+            self._left = length
+            return head
+        self._first, self._rest, self._key = head[0], length, head[-4:]
+        return self._next()
+
+    def _next(self) -> bytes:
+        self._left = min(self._rest, LONGEST)
+        self._rest -= self._left
+        first = self._first if not self._rest else self._first & ~_FINAL
+        self._first &= _FINAL  # from the second on, it goes on with what was begun
+        return bytes((first, _MASKED | 127)) + self._left.to_bytes(8) + self._key

@@ -9,8 +9,8 @@ from websockets.exceptions import PayloadTooBig
 from websockets.frames import Frame, Opcode
 from websockets.protocol import OPEN, Protocol, Side
 
-from antiphon.server.http1 import frame_splitter
-from antiphon.server.http1.frame_splitter import WebSocketFrameSplitter
+from antiphon.server.http1 import websockets
+from antiphon.server.http1.websockets import WebSocketFrameSplitter
 
 LIMIT = 1000
 PARTS = st.lists(st.binary(max_size=90), min_size=1, max_size=3)
@@ -54,7 +54,7 @@ def test_a_divided_stream_says_the_same(
     divided = Protocol(Side.SERVER, state=OPEN, max_size=LIMIT)
     splitter = WebSocketFrameSplitter(LIMIT)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frame_splitter, "LONGEST", longest)
+        patch.setattr(websockets, "LONGEST", longest)
         for at in range(0, len(sent), size):
             for piece in splitter.feed(sent[at : at + size]):
                 divided.receive_data(piece)

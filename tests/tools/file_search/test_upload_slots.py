@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from antiphon.spec.errors import SpecError
-from antiphon.tools.file_search.upload_slots import STALLED, UploadSlots
+from antiphon.tools.file_search.library import STALLED, UploadSlots
 
 
 class Clock:
@@ -47,7 +47,7 @@ async def test_an_upload_that_does_not_move_makes_room_and_is_told_so() -> None:
         clock.now += STALLED
         moving.note_progress()
         async with slots.reserve("carol"):
-            with pytest.raises(SpecError, match="others wait") as refused:
+            with pytest.raises(SpecError, match="other uploads wait") as refused:
                 await dripping
             assert refused.value.status == 429
             clock.now += STALLED - 1

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from antiphon.providers.base import UpstreamError
 from antiphon.providers.responses import stream as responses_stream
-from antiphon.providers.responses.plain import plain
-from antiphon.providers.responses.stream import ResponsesStream
+from antiphon.providers.responses.stream import ResponsesStream, plain
 from antiphon.spec.codec import to_builtins
 from antiphon.spec.response import Response, Usage
 from antiphon.stream.composer import Composer
