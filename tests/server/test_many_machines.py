@@ -264,7 +264,7 @@ def test_a_process_that_hung_can_write_nothing_more(
         finally:
             os.killpg(mortal.process.pid, signal.SIGCONT)
         assert told.was_closed()
-        until(lambda: "no longer ours" in mortal.log() or None)
+        until(lambda: "its work here is dropped" in mortal.log() or None)
         again.finish(" three.")
         seen += list(stream)
     assert whole(door, id) == seen
