@@ -34,7 +34,7 @@ class Seen:
         self._patch = patch
         self.watch(decode, "_check_body")
         self.watch(decode, "_plain_request")
-        self.watch(context, "identified")
+        self.watch(context, "give_ids")
         self.watch(context, "decode_stored_items")
         self.watch(chat, "prepare")
         self.watch(exchange, "encode")
@@ -43,7 +43,7 @@ class Seen:
         self.watch(strict_decoder, "_known_item")
         self.watch(long_json, "_string")
         self.watch(long_json, "_inner")
-        self.watch(Pieces, "joined")
+        self.watch(Pieces, "join")
 
     def watch(self, place: Any, name: str) -> None:
         real = getattr(place, name)
@@ -68,7 +68,7 @@ def test_a_large_request_is_worked_on_apart_and_item_by_item(serve: Serve, voice
     assert set().union(*seen.threads.values()) == {APART}
     assert seen.threads.keys() >= {
         "_check_body",
-        "identified",
+        "give_ids",
         "prepare",
         "encode",
         "encode_all",
@@ -87,7 +87,7 @@ def test_large_bodies_of_the_other_doors_are_read_apart(
     body = {"model": "model", "max_tokens": 9, "messages": many}
     serve(voice.toml).client().ok("POST", path, json=body)
     assert set().union(*seen.threads.values()) == {APART}
-    assert seen.threads.keys() >= {"to_request", "identified"}
+    assert seen.threads.keys() >= {"to_request", "give_ids"}
 
 
 FILE = "data:application/pdf;base64," + "QUJD" * 1_000_000
@@ -123,7 +123,7 @@ def test_a_long_value_is_read_and_written_in_slices(
         assert message["content"] == EMOJI
     elif content[0]["type"] == "input_file":
         assert message["content"][0]["file"]["file_data"] == FILE
-    assert seen.threads["joined"] == seen.threads["_string"] == seen.threads["encode_all"] == {APART}
+    assert seen.threads["join"] == seen.threads["_string"] == seen.threads["encode_all"] == {APART}
     assert seen.longest <= long_json.SLICE + 2 < 256 * 1024
 
 
@@ -140,7 +140,7 @@ def test_a_turn_after_a_large_one_is_worked_on_apart(serve: Serve, voice: Voice,
     seen.threads.clear()
     client.create(input="And now?", previous_response_id=made["id"])
     assert len(voice.last["messages"]) == len(MANY) + 2
-    for name in ("identified", "decode_stored_items", "prepare", "encode", "encode_all"):
+    for name in ("give_ids", "decode_stored_items", "prepare", "encode", "encode_all"):
         assert seen.threads[name] == {APART}, name
 
 
@@ -163,7 +163,7 @@ def test_a_large_request_in_the_background_is_worked_on_apart(serve: Serve, voic
     client = serve(voice.toml).client()
     made = client.create(input=MANY, background=True)
     assert made["status"] == "queued"
-    for name in ("_check_body", "identified", "encode_all"):
+    for name in ("_check_body", "give_ids", "encode_all"):
         assert seen.threads[name] == {APART}, name
 
 
@@ -189,7 +189,7 @@ def test_more_values_than_a_request_may_have_are_refused_before_any_is_read(
     body = {"input": [{"role": "user", "content": "hi"}] * (MAX_VALUES // 4)}
     error = serve(voice.toml).client().refused(400, "POST", "/v1/responses", json=body)
     assert error["code"] == "too_many_values"
-    assert seen.threads == {"joined": {APART}, "_check_body": {APART}}
+    assert seen.threads == {"join": {APART}, "_check_body": {APART}}
 
 
 def test_a_turn_tells_a_limited_number_of_receipts(serve: Serve, voice: Voice) -> None:
