@@ -53,8 +53,11 @@ class ChatPart(Struct):
 
     def check(self, where: str) -> None:
         """Refuse a picture or a file that is not there, or something else."""
-        if self.type == "image_url" and self.image_url == NULL:
-            raise missing(where, "image_url")
+        if self.type == "image_url":
+            if self.image_url == NULL:
+                raise missing(where, "image_url")
+            if first_byte(self.image_url) == BRACE and _read_image(self.image_url).url == NULL:
+                raise missing(f"{where}.image_url", "url")
         if self.type != "file":
             return
         if self.file == NULL:
@@ -70,8 +73,13 @@ class _FileId(Struct):
     file_id: Raw = NULL
 
 
+class _ImageAddress(Struct):
+    url: Raw = NULL
+
+
 _read = msgspec.json.Decoder(ChatPart).decode
 _read_file = msgspec.json.Decoder(_FileId).decode
+_read_image = msgspec.json.Decoder(_ImageAddress).decode
 
 
 def chat_part(raw: Raw) -> ChatPart:

@@ -5,7 +5,7 @@ and their results, a part is known by its shape.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, cast
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
@@ -256,6 +256,13 @@ def _thinking(value: dict[str, Any], path: str) -> ThinkingPart:
     )
 
 
+def _read_byte(value: object) -> int:
+    """An integer; JSON has them as 1 and as 1.0, and `true` is none."""
+    if isinstance(value, bool):
+        raise TypeError
+    return int(value) if isinstance(value, float) and value.is_integer() else cast(int, value)
+
+
 def read_bytes(value: object, path: str) -> bytes:
     """Bytes in any of their four encodings."""
     if isinstance(value, str):
@@ -264,13 +271,13 @@ def read_bytes(value: object, path: str) -> bytes:
         except ValueError:
             raise wrong(path, "this is not base64", "invalid_base64") from None
     if isinstance(value, dict):
-        if value.get("type") == "Buffer":
+        if value.get("type") == "Buffer" and not isinstance(value.get("data"), dict):
             return read_bytes(value.get("data"), join(path, "data"))
         if list(value) == [str(n) for n in range(len(value))]:
             value = list(value.values())
     if isinstance(value, list):
         try:
-            return bytes(value)
+            return bytes(map(_read_byte, value))
         except (TypeError, ValueError):
             raise wrong(path, "expected integers from 0 to 255") from None
     if value is None:

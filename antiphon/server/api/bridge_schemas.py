@@ -82,7 +82,9 @@ _BYTES = list_of({"type": "integer", "minimum": 0, "maximum": 255})
 _TEXT_PART = any_of(typed("text", value=_SAID), OBJECT | has(value=_SAID) | {"additionalProperties": False})
 _CALL_PART = optional(OBJECT | has(callId=_CALL_ID, name=_NAME), input=nullable(OBJECT))
 _RESULT_PART = OBJECT | has(callId=_CALL_ID, content=list_of(_TEXT_PART))
-_DATA_PART = OBJECT | has(mimeType=STRING, data=any_of(_BASE64, _BYTES, typed("Buffer", data=_BYTES)))
+_DATA_PART = OBJECT | has(
+    mimeType=STRING, data=any_of(_BASE64, _BYTES, typed("Buffer", data=any_of(_BASE64, _BYTES)))
+)
 _THINKING_PART = typed("thinking", value=STRING)
 
 _ASKS = has(role={"enum": [1, 2]})

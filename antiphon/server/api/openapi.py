@@ -43,6 +43,8 @@ _OPEN = ("Item", "ContentPart", "Tool", "ToolChoice", "Event")
 _OPEN_FIELDS = ((content.OutputText, "annotations"), (tools.AllowedTools, "tools"))
 # Of a request, but read by msgspec alone, which takes no null for a field that has a default.
 _EXACT = {"ToolChoiceBody", "AllowedToolsBody", "NamedBody"}
+# Of answers, and of the answers that a client gives back, where some write null.
+_GIVEN_BACK = {"LogProb", "TopLogProb"}
 _REFERENCE = re.compile(r'"#/components/schemas/(\w+)"')
 # What only this server writes: every key is there unless it can be left unset.
 _WRITTEN: tuple[type[Struct], ...] = (response.Response, response.Usage, response.CompactResource)
@@ -312,7 +314,7 @@ def _schemas(endpoints: Sequence[Endpoint]) -> _Schema:
         listed["items"] = {"anyOf": [listed["items"], schema_parts.untyped()]}
     bodies = {each.body for each in endpoints}
     answered = [t for t in used if t not in bodies]
-    for name in _named(schemas, bodies) - _named(schemas, answered) - _EXACT:
+    for name in _named(schemas, bodies) - _named(schemas, answered) - _EXACT | _GIVEN_BACK:
         _take_nulls(schemas[name])
     for name, more in BODY_SCHEMAS.items():
         schema_parts.add_to(schemas[name], more)

@@ -246,6 +246,13 @@ def test_unknown_fields_of_a_message_leave_a_receipt() -> None:
         ("messages[0].content", [{"role": "user"}], {}),
         ("messages[0].content", [{"role": "assistant"}], {}),
         ("messages[0].content[0].type", [{"role": "system", "content": [{"type": "image_url"}]}], {}),
+        *(
+            ("messages[0].content[0].image_url.url", [{"role": "user", "content": [part]}], {})
+            for part in (
+                {"type": "image_url", "image_url": {}},
+                {"type": "image_url", "image_url": {"url": None}},
+            )
+        ),
         ("messages[0].tool_call_id", [{"role": "tool", "content": "x"}], {}),
         ("messages[0].tool_calls[0].function", [{"role": "assistant", "tool_calls": [{"id": "x"}]}], {}),
         ("tools[0].function", [USER], {"tools": [{"type": "function"}]}),
