@@ -1,4 +1,4 @@
-"""Everything that the client raises, in one small family under `AntiphonError`.
+"""The errors of the client, all of them under `AntiphonError`.
 
 Each says what happened and what to do. A request that is cancelled raises the language's own
 `CancelledError` or `KeyboardInterrupt`, and nothing else ever comes out of a call.
@@ -135,7 +135,7 @@ class Incomplete(ParseFailed):
 
 
 class Mismatch(ParseFailed):
-    """What the model said is not a value of the type that was asked for; `text` has its words."""
+    """The text of the model is not a value of the type in the request; `text` has it."""
 
     def __init__(self, text: str, why: str, response: Response) -> None:
         super().__init__(f"the output does not fit the type: {why}", response)

@@ -37,7 +37,7 @@ Word = TypeVar("Word", TaskComplexity, SpeedRequirement)
 
 @dataclass(slots=True)
 class ProviderStatus:
-    """How one provider does: what it was asked today, in UTC, and whether it can be asked now."""
+    """The state of one provider: its requests of today, in UTC, and whether it can get one now."""
 
     name: str
     daily_limit: int | None = None
@@ -56,13 +56,13 @@ class ProviderStatus:
         return self.clock() >= self._free_at()
 
     def record_request(self, tokens: int = 0) -> None:
-        """It has answered, with so many tokens in all."""
+        """Records an answer of the provider, with its total number of tokens."""
         self._begin_day()
         self.requests_today += 1
         self.tokens_today += tokens
 
     def record_error(self, error: str) -> None:
-        """It has failed. When it had too many requests, it is left alone for five minutes."""
+        """Records a failure. After too many requests the provider gets no more for five minutes."""
         self._record_failure(error, is_limited=_LIMITED.search(error.lower()) is not None)
 
     def _record_failure(self, error: str, *, is_limited: bool) -> None:
@@ -71,7 +71,7 @@ class ProviderStatus:
             self.blocked_until = self.clock() + BLOCKED
 
     def _record_tokens(self, tokens: int) -> None:
-        """What the answer to a request came to that is recorded already."""
+        """Adds the tokens of an answer to a request that is recorded already."""
         self._begin_day()
         self.tokens_today += tokens
 
@@ -82,7 +82,7 @@ class ProviderStatus:
             self.requests_today = max(0, self.requests_today - 1)
 
     def _free_at(self) -> float:
-        """From when on it can be asked."""
+        """Returns the time from which the provider can be asked."""
         self._begin_day()
         if not self.available or self.daily_limit == 0:
             return inf
@@ -106,7 +106,7 @@ class ProviderStatus:
 
 @dataclass(slots=True)
 class _Asking:
-    """Whom the gateway asks for one request."""
+    """The providers that the gateway asks for one request."""
 
     counted: dict[str, int] = field(default_factory=dict)
     """The providers with whom the request is recorded, each with the day of that."""
@@ -256,7 +256,7 @@ class Router:
             del self._keeper.requests[request_id]
 
     def status(self, provider: str) -> ProviderStatus:
-        """How a provider does; one that was never asked can be used."""
+        """Returns the state of a provider; one without requests can be used."""
         return self._keeper.status(provider)
 
     async def close(self) -> None:

@@ -72,7 +72,7 @@ class AsyncSession:
 
     @property
     def transport(self) -> Literal["websocket", "http"]:
-        """How turns are sent; `http` once the server has shown that it has no WebSocket."""
+        """The transport of turns; `http` once the server has shown that it has no WebSocket."""
         return "websocket" if self._uses_socket else "http"
 
     @property
@@ -83,7 +83,7 @@ class AsyncSession:
     async def create(
         self, input: Input | None = None, *, model: str | None = None, **parameters: Unpack[Parameters]
     ) -> Response:
-        """One turn. A connection that breaks in its middle is made again, and the turn with it."""
+        """Runs one turn. If the connection breaks in its middle, it connects again and repeats the turn."""
         attempt = 0
         while True:
             try:
@@ -100,7 +100,7 @@ class AsyncSession:
     def stream(
         self, input: Input | None = None, *, model: str | None = None, **parameters: Unpack[Parameters]
     ) -> AsyncEventStream:
-        """One turn, followed as it goes; leaving it early ends it on the server too."""
+        """Streams one turn; leaving the stream early ends the turn on the server, too."""
         _check(parameters)
         merged: Parameters = {**self._parameters, **parameters}
         return AsyncEventStream(_Turn(self, item_list(input), model or self._model, merged))
@@ -305,7 +305,7 @@ class _SocketSource:
         return self._reader.response
 
     async def open(self) -> None:
-        """It is open as soon as it is made."""
+        """Does nothing: the stream is open as soon as it is made."""
 
     async def receive(self, limit: Literal["read", "idle"]) -> str | bytes:
         seconds = self._limits.read if limit == "read" else self._limits.idle

@@ -1,4 +1,4 @@
-"""Where to call, with which key, how long to wait and how often to try."""
+"""The settings of calls: the address, the key, timeouts and retries."""
 
 import os
 from base64 import b64encode
@@ -30,7 +30,7 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a call is tried again, and how long the pauses are.
+    """The number of retries of a call, and the pauses between them.
 
     The pause begins at `base` seconds, doubles up to `cap`, and varies by chance. A server that asks for a
     pause gets it, unless it asks for more than `longest`: then the error is raised with its `retry_after`.
@@ -80,7 +80,7 @@ class ServerAddress:
         return "is it running?"
 
     def redact(self, text: str) -> str:
-        """The same text without the key, which some servers repeat when they refuse it."""
+        """Returns the text without the key, which some servers repeat when they refuse it."""
         return text.replace(self.key.reveal(), "***") if self.key else text
 
     def headers(self) -> dict[str, str]:

@@ -11,7 +11,7 @@ from antiphon.spec.response import Response
 
 
 class EventSource(Protocol):
-    """Where the events of one response come from."""
+    """The source of the events of one response."""
 
     @property
     def response(self) -> Response:

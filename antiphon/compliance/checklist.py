@@ -79,7 +79,7 @@ SERVER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class LineVerdict:
-    """What became of a line. It holds only if every rule of it that asks something of a server was asked."""
+    """The verdict on a line. It holds only if every rule of it that concerns a server was tested."""
 
     line: ChecklistLine
     outcome: RuleOutcome

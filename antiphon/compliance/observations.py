@@ -1,4 +1,6 @@
-"""What is judged on every exchange of a run: streams by the Auditor, shapes of bodies, framing, errors."""
+"""The rules that every exchange of a run is judged by: streams by the Auditor, shapes of bodies, framing,
+errors.
+"""
 
 import re
 from dataclasses import dataclass
@@ -169,7 +171,9 @@ class _Notes:
 
 
 def observations(exchange: RecordedExchange, spec: Spec = LATEST) -> tuple[list[Finding], set[str]]:
-    """What is wrong with an exchange, and what was seen in it: event types, and words of `Rule.needs`."""
+    """Returns the findings about an exchange, and what it contained: event types, and words of
+    `Rule.needs`.
+    """
     notes = _Notes(exchange, spec)
     if exchange.failure is None and not exchange.left_early and not _humours(exchange):
         if exchange.is_stream:
@@ -222,7 +226,7 @@ def _requested_tools(exchange: RecordedExchange) -> frozenset[str]:
 
 
 def _echoed_tools(exchange: RecordedExchange) -> frozenset[str]:
-    """What a capture's client had asked for: the response repeats its tools."""
+    """Returns the tools of a capture's request, which the response repeats."""
     for event in exchange.events:
         if isinstance(response := event.get("response"), dict):
             tools = response.get("tools")

@@ -94,7 +94,7 @@ class Probe:
         content_type: str | None = "application/json",
         leave_after: int | None = None,
     ) -> RecordedExchange:
-        """One HTTP request, whatever comes back; `leave_after` closes it after so many events."""
+        """Sends one HTTP request, and accepts any answer; closes it after `leave_after` events."""
         headers = {} if anonymous else self.target.headers(key)
         if content_type is not None:
             headers["content-type"] = content_type

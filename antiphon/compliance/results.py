@@ -1,4 +1,4 @@
-"""What a run found: a result for every rule, with the exchanges behind each failure."""
+"""The results of a run: one for every rule, with the exchanges behind each failure."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ COULD_NOT_RUN: Final = 2
 
 @dataclass(slots=True)
 class RuleResult:
-    """What became of one rule. `exchanges` are those of the try that decided it."""
+    """The result of one rule. `exchanges` are those of the deciding try."""
 
     rule: ServerRule
     outcome: RuleOutcome

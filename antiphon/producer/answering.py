@@ -1,4 +1,4 @@
-"""One turn of a producer's endpoint: from a decoded request to the events of its response."""
+"""Runs one turn of a producer's endpoint, from the decoded request to the events of its response."""
 
 import asyncio
 import inspect

@@ -50,7 +50,7 @@ class Handle:
 
 
 class ResponseBuilder:
-    """One response. Every method returns the events that it caused; all of them are kept, too.
+    """Builds one response. Every method returns its events; the builder keeps all of them, too.
 
     `request` gives what a response repeats of its request, and what `estimate_usage` counts. `shows` may hide
     item types, or rename them; what is hidden leaves no hole in the indexes. Over a WebSocket a failure is
@@ -179,7 +179,7 @@ class ResponseBuilder:
         return self._say(d.ItemEnd(key, "completed"))
 
     def feed(self, deltas: Iterable[d.AnyDelta]) -> list[AnyEvent]:
-        """The same in the vocabulary of providers, for streams that were written as deltas."""
+        """Adds deltas, the vocabulary of providers, and returns their events."""
         return self._record(self._composer.feed([*deltas]))
 
     def add_receipt(self, param: str, reason: str, *, action: str = DROPPED, provider: str = "") -> None:

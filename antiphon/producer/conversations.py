@@ -56,18 +56,20 @@ class KeptConversations:
         """Refuses requests that this agent cannot serve, and tool choices that no model can follow."""
         for name in ("background", "conversation"):
             if getattr(request, name):
-                raise unsupported(name, f"this agent has no {name}; leave it out")
+                raise refuse_parameter(name, f"this agent has no {name}; leave it out")
         OPEN_RESPONSES.check_words(request)
         if request.tools and "tools" in self._without:
-            raise unsupported("tools", "this agent does not call the tools of a request; leave them out")
+            raise refuse_parameter("tools", "this agent does not call the tools of a request; leave them out")
         if request.tool_choice is not None:
             check_tools(request)
         if request.text is not None and isinstance(request.text.format, JsonSchemaFormat):
             if "json_schema" in self._without:
-                raise unsupported("text.format", "this agent does not answer by a JSON schema; leave it out")
+                raise refuse_parameter(
+                    "text.format", "this agent does not answer by a JSON schema; leave it out"
+                )
             if not self._checks_schemas:
                 message = "JSON schemas cannot be checked here: install `antiphon[server]`, or leave it out"
-                raise unsupported("text.format", message)
+                raise refuse_parameter("text.format", message)
 
     def resolve(
         self, request: Request | CompactRequest, local: TurnMemory[list[Item]] | None = None
@@ -93,7 +95,7 @@ class KeptConversations:
     def _previous(self, id: str, local: TurnMemory[list[Item]] | None) -> list[Item]:
         if not self.stores and local is None:
             message = "this agent stores no responses; send the whole conversation as `input`"
-            raise unsupported("previous_response_id", message)
+            raise refuse_parameter("previous_response_id", message)
         known = (local.get(id) if local is not None else None) or self._kept.get(id)
         if known is None:
             error = not_found("there is no such previous response; send the conversation again")
@@ -103,7 +105,7 @@ class KeptConversations:
 
     def _check_item(self, n: int, item: Item) -> None:
         if isinstance(item, ItemReference):
-            raise unsupported(f"input[{n}]", "items cannot be referred to here; send them whole")
+            raise refuse_parameter(f"input[{n}]", "items cannot be referred to here; send them whole")
         name, parts = parts_of(item)
         for m, part in enumerate(parts):
             kind = _PARTS.get(type(part))
@@ -121,7 +123,7 @@ class KeptConversations:
         return opened_summary(item, f"input[{n}]", self._seal)
 
 
-def unsupported(param: str, message: str) -> SpecError:
+def refuse_parameter(param: str, message: str) -> SpecError:
     return SpecError(invalid_param(param, message).with_code(UNSUPPORTED_PARAMETER))
 
 

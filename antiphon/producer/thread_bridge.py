@@ -51,7 +51,7 @@ class BridgeOptions:
         return cls(**section)
 
     def effective(self) -> "BridgeOptions":
-        """What counts: with `enabled` off, every switch is off."""
+        """Returns the options that apply: with `enabled` off, every switch is off."""
         return self if self.enabled else BridgeOptions(False, False, False, False, False)
 
     def shows(self, kind: str) -> str | None:
@@ -108,8 +108,9 @@ class ThreadEventBridge:
         return self._if_emitting(self._thread_event(event)) if self._options.enabled else []
 
     def feed_provider(self, event: ThreadEvent) -> list[AnyEvent]:
-        """The same for an event of a model's stream: `text_delta`, `reasoning_delta`, `tool_call_start`,
-        `tool_call_delta`, `usage`, and `done` with its `finish_reason`."""
+        """Returns the events of one event of a model's stream: `text_delta`, `reasoning_delta`,
+        `tool_call_start`, `tool_call_delta`, `usage`, and `done` with its `finish_reason`.
+        """
         return self._if_emitting(self._say(*provider_deltas(event))) if self._options.enabled else []
 
     def finish(self) -> list[AnyEvent]:

@@ -74,7 +74,7 @@ class ThreadDeltas:
         return self.take_fields(unpack(event))
 
     def take_fields(self, fields: ThreadFields) -> list[d.AnyDelta]:
-        """The same of an event that is unpacked."""
+        """Returns the deltas of an event without its envelope."""
         kind = text_in(fields, "type")
         match kind:
             case "turn.completed":

@@ -134,7 +134,7 @@ class CommandItem(AnsweredCall):
 
 
 class OutputItem(ThreadItem):
-    """What an invocation came to."""
+    """The output of an invocation."""
 
     def __init__(self, key: str, call_id: str) -> None:
         super().__init__(key)
@@ -179,7 +179,7 @@ class VendorItem(ThreadItem):
 
 
 class ThreadCalls:
-    """Which call an output belongs to: by the harness's own id, or by the provider's."""
+    """Finds the call of an output by the harness's own id, or by the provider's."""
 
     def __init__(self, new_id: Callable[[str], str]) -> None:
         self._new_id = new_id

@@ -15,7 +15,7 @@ from antiphon.vertice.types import OpenResponse
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a tool came to. One that failed goes to the model as an error with the text of `error`."""
+    """The result of a tool. A failure goes to the model as an error with the text of `error`."""
 
     success: bool = True
     data: Any = None
@@ -37,7 +37,7 @@ class BaseTool(Tool):
         return {**found, "strict": True} if self.strict else found
 
     def declaration(self) -> FunctionTool:
-        """The same as typed data."""
+        """Returns the declaration of the tool as typed data."""
         return FunctionTool(self.name, self.description, super().get_schema(), True if self.strict else None)
 
     async def call(self, arguments: str) -> ToolOutput:
@@ -52,7 +52,7 @@ class BaseTool(Tool):
 
 @dataclass(frozen=True, slots=True)
 class AgentTask:
-    """What an agent is asked to do; `history` has the items of the conversation so far."""
+    """The task of an agent; `history` has the items of the conversation so far."""
 
     request: str
     history: Sequence[Item] = ()
@@ -60,7 +60,7 @@ class AgentTask:
 
 @dataclass(frozen=True, slots=True)
 class AgentResponse:
-    """What an agent answered."""
+    """The answer of an agent."""
 
     content: str
 

@@ -24,7 +24,7 @@ Begun = TypeVar("Begun", types.MessageItem, types.ReasoningItem, types.FunctionC
 
 
 class OpenResponsesStreamBuilder:
-    """One stream, from `start` to `complete` or `fail`; `response` is what it has told so far.
+    """One stream, from `start` to `complete` or `fail`; `response` is its state so far.
 
     Text is given out once: `get_last_event_sse` and `get_pending_events_sse` have the events that neither
     of them gave before.
@@ -87,7 +87,7 @@ class OpenResponsesStreamBuilder:
         return self._take_events()
 
     def fail(self, error: types.OpenResponsesError) -> "OpenResponsesStreamBuilder":
-        """What is open ends incomplete, then `error` and `response.failed`."""
+        """Ends open items as incomplete, and emits `error` and `response.failed`."""
         self._check_unchanged()
         self._builder.fail(error)
         self.response.fail(error, now=self._end_items())

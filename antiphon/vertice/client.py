@@ -58,7 +58,7 @@ class _Served:
         return "".join([words async for words in self.stream(prompt, **options)])
 
     async def stream(self, prompt: str, **options: Any) -> AsyncIterator[str]:
-        """The same, in pieces as they come."""
+        """Yields the answer in pieces as they come."""
         async for words in self.stream_chat([{"role": "user", "content": prompt}], **options):
             yield words
 
@@ -184,7 +184,7 @@ class OpenResponsesEvent:
 
     @property
     def delta_text(self) -> str:
-        """That piece; empty for every other event."""
+        """Returns the text of a delta; empty for every other event."""
         return str(self.data.get("delta", "")) if self.is_text_delta else ""
 
     @property

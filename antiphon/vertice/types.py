@@ -42,7 +42,7 @@ class _Wire:
 
 
 class _Typed(_Wire):
-    """One whose `type` tells it from others in the same place."""
+    """An object whose `type` distinguishes it from others in the same place."""
 
     __slots__ = ()
 
@@ -145,7 +145,7 @@ class FunctionCallItem(_Item, tag="function_call", kw_only=True):
 
 
 class FunctionCallOutputItem(_Item, tag="function_call_output", kw_only=True):
-    """What a function answered, for the call with the same `call_id`."""
+    """The output of a function, for the call with the same `call_id`."""
 
     id: str = field(default_factory=partial(ids.new_id, ids.FUNCTION_CALL_OUTPUT))
     call_id: str = ""
@@ -154,7 +154,7 @@ class FunctionCallOutputItem(_Item, tag="function_call_output", kw_only=True):
 
 
 class ReasoningItem(_Item, tag="reasoning", kw_only=True):
-    """What the model thought before it answered: summary, raw text, or encrypted."""
+    """The reasoning of the model before its answer: a summary, raw text, or encrypted."""
 
     id: str = field(default_factory=partial(ids.new_id, ids.REASONING))
     summary: list[SummaryTextContent] = []
@@ -202,11 +202,11 @@ def item_of(item: SpecItem) -> Item | Opaque:
 
 
 class TokenUsage(_Wire, Usage, kw_only=True):
-    """How many tokens a response took; what is in neither detail counts as zero."""
+    """The tokens of a response; details that are missing count as zero."""
 
 
 class OpenResponsesError(_Wire, ErrorPayload):
-    """What went wrong: its kind, a code for programs, a message for people, and the parameter at fault."""
+    """An error: its kind, a code for programs, a message for people, and the parameter at fault."""
 
     type: str = ErrorType.SERVER_ERROR
     message: str = ""
@@ -280,12 +280,12 @@ class OpenResponse(_Wire, Struct, kw_only=True):
         return item
 
     def complete(self, usage: TokenUsage | None = None, *, now: int | None = None) -> None:
-        """It ended as it should, and so did its items."""
+        """Completes the response and its items."""
         self._end(ItemStatus.COMPLETED, ItemStatus.COMPLETED, now)
         self.usage = usage or self.usage
 
     def fail(self, error: OpenResponsesError, *, now: int | None = None) -> None:
-        """It failed; items that were in progress are incomplete."""
+        """Fails the response; open items become incomplete."""
         self._end(ItemStatus.FAILED, ItemStatus.INCOMPLETE, now)
         self.error = error
 

@@ -1,4 +1,4 @@
-"""From the events of a VT Code thread to responses: the builder and the integration by its names."""
+"""Converts the events of a VT Code thread to responses: the builder and the integration by its names."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -59,7 +59,7 @@ class ResponseStreamEvent:
 
 
 class StreamEventEmitter(ABC):
-    """Where events go. The other methods make an event of their arguments, number it from 0, and emit it.
+    """Receives events. Its other methods make an event of their arguments, number it from 0, and emit it.
 
     They check no order. For a stream that is right whatever happens, use `ResponseBuilder`.
     """

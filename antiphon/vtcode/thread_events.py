@@ -19,7 +19,7 @@ class ExecUsage(Struct, kw_only=True):
 
 
 class ThreadItem(Struct, kw_only=True, tag_field="type", omit_defaults=True):
-    """What a thread works on; each event about it has it whole."""
+    """An item of a thread; each event about it has the whole item."""
 
     id: str
 
@@ -47,7 +47,7 @@ class ToolInvocationItem(ThreadItem, tag="tool_invocation", kw_only=True):
 
 
 class ToolOutputItem(ThreadItem, tag="tool_output", kw_only=True):
-    """What a tool answered: a `function_call_output`."""
+    """The output of a tool: a `function_call_output`."""
 
     call_id: str
     output: str = ""
@@ -101,7 +101,7 @@ class ErrorItem(ThreadItem, tag="error", kw_only=True):
 
 
 class ThreadEvent(Struct, kw_only=True, tag_field="type", omit_defaults=True):
-    """What happens in a thread."""
+    """An event of a thread."""
 
 
 class ThreadStartedEvent(ThreadEvent, tag="thread.started", kw_only=True):

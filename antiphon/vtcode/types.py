@@ -82,12 +82,12 @@ class OutputItem:
 
     @staticmethod
     def completed_function_call_output(id: str, call_id: str, output: str) -> items.FunctionCallOutput:
-        """What a call came to."""
+        """The output of a call."""
         return items.completed_function_call_output(id, call_id, output)
 
 
 class OpenResponseError(errors.ErrorPayload):
-    """What went wrong: its type, a message for people, a code for programs, and the parameter at fault."""
+    """An error: its type, a message for people, a code for programs, and the parameter at fault."""
 
     @property
     def error_type(self) -> ErrorType | str:
@@ -130,21 +130,21 @@ class OpenResponseError(errors.ErrorPayload):
 
 
 class InputTokensDetails(SpecInputDetails):
-    """How many of the input tokens came from a cache, and of which kind they were, where that is known."""
+    """The numbers of cached input tokens, and of the kinds of input tokens, where they are known."""
 
     audio_tokens: int | UnsetType | None = UNSET
     text_tokens: int | UnsetType | None = UNSET
 
 
 class OutputTokensDetails(SpecOutputDetails):
-    """How many of the output tokens were reasoning, and of which kind they were, where that is known."""
+    """The numbers of reasoning tokens, and of the kinds of output tokens, where they are known."""
 
     audio_tokens: int | UnsetType | None = UNSET
     text_tokens: int | UnsetType | None = UNSET
 
 
 class OpenUsage(Usage, kw_only=True):
-    """How many tokens a response took. Both details are always there; what is not known is zero."""
+    """The tokens of a response. Both details are always present; unknown numbers are zero."""
 
     input_tokens_details: InputTokensDetails | None = None  # type: ignore[assignment]
     output_tokens_details: OutputTokensDetails | None = None  # type: ignore[assignment]
@@ -172,15 +172,15 @@ class Response(SpecResponse, kw_only=True):
         return cls(id=id, model=model, created_at=_now(now))
 
     def complete(self, usage: Usage | None = None, *, now: int | None = None) -> None:
-        """It ended as it should, and so did its items."""
+        """Completes the response and its items."""
         super().complete(usage if usage is not None else self.usage, now=_now(now))
 
     def fail(self, error: errors.ErrorPayload, *, now: int | None = None) -> None:
-        """It failed; items that were in progress are incomplete."""
+        """Fails the response; open items become incomplete."""
         super().fail(error, now=_now(now))
 
     def incomplete(self, reason: str, *, now: int | None = None) -> None:
-        """It was cut off, for this reason."""
+        """Ends the response as incomplete, for this reason."""
         super().incomplete(reason, now=_now(now))
 
 

@@ -1,4 +1,4 @@
-"""What an agent's run consists of: calls, their outcomes, steps, and the result.
+"""The parts of an agent's run: calls, their outcomes, steps, and the result.
 
 A run's stream has the events of all its responses, with the events of this module between them.
 """
@@ -33,7 +33,7 @@ Fault = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """What the model wants to have run."""
+    """A call that the model asks for."""
 
     item: FunctionCall | CustomToolCall
 
@@ -53,7 +53,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """What came of a call; `fault` is set when the output tells of an error instead of a result."""
+    """The outcome of a call; `fault` is set if the output is an error instead of a result."""
 
     call: ToolCall
     output: ToolOutput
@@ -69,7 +69,7 @@ class ToolOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One response and what its calls came to."""
+    """One response and the outcomes of its calls."""
 
     response: Response
     outcomes: tuple[ToolOutcome, ...] = ()
@@ -119,7 +119,7 @@ class AgentResult(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far a run may go; None is no limit. Times are in seconds, `tokens` counts input and output."""
+    """The limits of a run; None is no limit. Times are in seconds, `tokens` counts input and output."""
 
     steps: int = 16
     tool_calls: int | None = None

@@ -65,7 +65,7 @@ class ModelStream(Protocol):
 
 @runtime_checkable
 class AgentModel(Protocol):
-    """What an agent asks: an `AsyncClient`, a session, or anything that can stream a response.
+    """The model of an agent: an `AsyncClient`, a session, or anything that can stream a response.
 
     One that `remembers` keeps the conversation itself and gets only the new items.
     """
@@ -119,7 +119,7 @@ class AgentRun(Generic[T]):
 
     @property
     def result(self) -> AgentResult[T]:
-        """How it ended; there is none before its end."""
+        """The result of the run; raises an error before its end."""
         if self._result is None:
             raise RuntimeError("the run has not ended; iterate it to its end, or await it")
         return self._result
@@ -345,7 +345,9 @@ class AgentRun(Generic[T]):
         self._answer([self._outcomes[call.call_id] for call in calls])
 
     def _settle(self) -> None:
-        """What a run leaves behind: the words that were said, and an output for every call."""
+        """Completes the items after a run that was cut off: keeps the text, and adds an output for every open
+        call.
+        """
         if self._partial is not None:
             response = self._partial.response
             self.steps.append(Step(response))

@@ -36,7 +36,7 @@ class SyncAgentRun(Generic[T]):
 
     @property
     def result(self) -> AgentResult[T]:
-        """How it ended; there is none before its end."""
+        """The result of the run; raises an error before its end."""
         return self._run.result
 
     def cancel(self) -> None:

@@ -61,7 +61,7 @@ class LLMClientProtocol(Protocol):
 
 @runtime_checkable
 class LLMClientWithOpenResponsesProtocol(LLMClientProtocol, Protocol):
-    """One that also streams server-sent events of a response, as text."""
+    """A client of a chat model that also streams server-sent events of a response, as text."""
 
     def stream_open_responses(
         self, messages: Sequence[Mapping[str, Any]], system_prompt: str | None = None, **options: Any
@@ -69,7 +69,7 @@ class LLMClientWithOpenResponsesProtocol(LLMClientProtocol, Protocol):
 
 
 def model_name(agent: object) -> str:
-    """What the agent says that its model is called."""
+    """Returns the name that the agent gives for its model."""
     info = getattr(agent, "get_model_info", None)
     named = info() if callable(info) else None
     if isinstance(named, Mapping) and isinstance(named.get("model"), str):

@@ -1,1 +1,1 @@
-"""What a client can do with responses, conversations and models."""
+"""The operations of a client on responses, conversations and models."""

@@ -103,7 +103,7 @@ class AsyncConversationItems:
 
 
 class AsyncModels:
-    """What can be asked for."""
+    """The models of the server."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -113,6 +113,6 @@ class AsyncModels:
         return tuple(read_models(answer.body))
 
     async def retrieve(self, id: str, **options: Unpack[RequestOptions]) -> Model:
-        """One model; a name may have slashes in it."""
+        """Returns one model; its name may have slashes."""
         call = self._http.call("GET", f"/models/{quote(id, safe='/')}", options, repeatable=True)
         return read_object(Model, (await self._http.answer(call)).body, "a model")

@@ -87,7 +87,7 @@ class Model(Struct, kw_only=True):
 
 
 class InputTokens(Struct, kw_only=True):
-    """How many tokens an input has."""
+    """The number of tokens of an input."""
 
     object: str = "response.input_tokens"
     input_tokens: int
@@ -101,14 +101,14 @@ class _List(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page of a list, and where the next one begins."""
+    """One page of a list, and the cursor of the next one."""
 
     items: list[T]
     next_after: str | None
 
 
 def read_object(cls: type[S], body: bytes, what: str) -> S:
-    """One object; fields that this package does not know ride along."""
+    """Reads one object; keeps fields that this package does not know."""
     try:
         return TolerantDecoder().struct(cls, body, "")
     except SpecError as error:

@@ -1,4 +1,4 @@
-"""From Python arguments to the body of a request."""
+"""Converts Python arguments to the body of a request."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -42,7 +42,7 @@ InputTool = Tool | JsonObject
 
 
 class RequestOptions(TypedDict, total=False):
-    """What every call takes beside its own parameters."""
+    """The options of every call beside its own parameters."""
 
     extra_body: JsonObject
     """Fields of the body that this package does not know; they win over its own."""

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class AsyncResponses:
-    """Everything about responses."""
+    """Creates, reads, cancels and deletes responses."""
 
     def __init__(self, creator: Creator) -> None:
         self._creator = creator
@@ -203,14 +203,14 @@ class AsyncResponses:
         after: str | None = None,
         **options: Unpack[RequestOptions],
     ) -> AsyncIterator[Item]:
-        """Everything that a response was made from; pages of `limit` are fetched as they are needed."""
+        """Yields the input of a response; fetches pages of `limit` items as they are needed."""
         path = path_to(PATH, id, "input_items")
         return iterate_items(self._http, path, options, order=order, limit=limit, after=after)
 
     async def input_tokens(
         self, input: Input | None = None, *, model: str | None = None, **parameters: Unpack[Parameters]
     ) -> InputTokens:
-        """How many tokens a request would take; nothing is generated."""
+        """Counts the tokens of a request without generating anything."""
         body = encode_body(request_body(input, model, parameters))
         call = self._http.call("POST", f"{PATH}/input_tokens", parameters, body=body, repeatable=True)
         return read_object(InputTokens, (await self._http.answer(call)).body, "a count of tokens")

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Responses:
-    """Everything about responses."""
+    """Creates, reads, cancels and deletes responses."""
 
     def __init__(self, portal: Portal, inner: AsyncResponses) -> None:
         self._portal = portal
@@ -165,7 +165,7 @@ class Responses:
         after: str | None = None,
         **options: Unpack[RequestOptions],
     ) -> Iterator[Item]:
-        """Everything that a response was made from; pages of `limit` are fetched as they are needed."""
+        """Yields the input of a response; fetches pages of `limit` items as they are needed."""
         return self._portal.each(
             self._inner.input_items(id, order=order, limit=limit, after=after, **options)
         )
@@ -173,7 +173,7 @@ class Responses:
     def input_tokens(
         self, input: Input | None = None, *, model: str | None = None, **parameters: Unpack[Parameters]
     ) -> InputTokens:
-        """How many tokens a request would take; nothing is generated."""
+        """Counts the tokens of a request without generating anything."""
         return self._portal.call(self._inner.input_tokens(input, model=model, **parameters))
 
 
@@ -239,7 +239,7 @@ class ConversationItems:
 
 
 class Models:
-    """What can be asked for."""
+    """The models of the server."""
 
     def __init__(self, portal: Portal, inner: AsyncModels) -> None:
         self._portal = portal
@@ -249,5 +249,5 @@ class Models:
         return self._portal.call(self._inner.list(**options))
 
     def retrieve(self, id: str, **options: Unpack[RequestOptions]) -> Model:
-        """One model; a name may have slashes in it."""
+        """Returns one model; its name may have slashes."""
         return self._portal.call(self._inner.retrieve(id, **options))

@@ -27,7 +27,7 @@ class Session:
 
     @property
     def transport(self) -> Literal["websocket", "http"]:
-        """How turns are sent; `http` once the server has shown that it has no WebSocket."""
+        """The transport of turns; `http` once the server has shown that it has no WebSocket."""
         return self._inner.transport
 
     @property
@@ -38,13 +38,13 @@ class Session:
     def create(
         self, input: Input | None = None, *, model: str | None = None, **parameters: Unpack[Parameters]
     ) -> Response:
-        """One turn. A connection that breaks in its middle is made again, and the turn with it."""
+        """Runs one turn. If the connection breaks in its middle, it connects again and repeats the turn."""
         return self._portal.call(self._inner.create(input, model=model, **parameters))
 
     def stream(
         self, input: Input | None = None, *, model: str | None = None, **parameters: Unpack[Parameters]
     ) -> EventStream:
-        """One turn, followed as it goes; leaving it early ends it on the server too."""
+        """Streams one turn; leaving the stream early ends the turn on the server, too."""
         return EventStream(self._portal, self._inner.stream(input, model=model, **parameters))
 
     def close(self) -> None:

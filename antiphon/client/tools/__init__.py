@@ -103,7 +103,7 @@ class Tool:
         return {**found, "strict": True} if self.strict else found
 
     def declaration(self) -> FunctionTool | CustomTool:
-        """The same as typed data."""
+        """Returns the declaration of the tool as typed data."""
         return FunctionTool(self.name, self.description, self.get_schema(), True if self.strict else None)
 
     async def call(self, arguments: str) -> ToolOutput:
@@ -263,7 +263,7 @@ class Toolbox:
 
 
 def as_output(value: object) -> ToolOutput:
-    """What a tool returned, as the output that goes back: words, content parts, or JSON."""
+    """Converts the result of a tool to its output: text, content parts, or JSON."""
     if isinstance(value, str):
         return _parts(value) or value
     if isinstance(value, ContentPart):

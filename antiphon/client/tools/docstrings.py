@@ -1,4 +1,4 @@
-"""What a docstring says: the first paragraph, and a line for each parameter.
+"""Reads docstrings: the summary, and the description of each parameter.
 
 Three styles are read: Google (`Args:`), NumPy (`Parameters` over dashes), reST (`:param x:`).
 """

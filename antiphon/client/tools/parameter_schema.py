@@ -1,4 +1,4 @@
-"""From Python types to the JSON schema of a tool's parameters, and from JSON back to Python values.
+"""Converts Python types to the JSON schema of a tool's parameters, and JSON to Python values.
 
 msgspec knows most types; a Pydantic model is asked for its own schema and reads its own values, so Pydantic
 is never imported here.
@@ -27,7 +27,7 @@ class SchemaError(TypeError):
 
 
 class ToolParameters:
-    """What a function takes: its schema, and its arguments from JSON."""
+    """The parameters of a function: their schema, and reading arguments from JSON."""
 
     def __init__(
         self, function: Callable[..., object], descriptions: Mapping[str, str], *, strict: bool | None
@@ -183,7 +183,9 @@ class _Writing:
 
 
 def strictly(schema: Schema) -> Schema:
-    """The same with every property required and no other allowed; what was optional may be null."""
+    """Returns a strict schema: every property is required, no other is allowed, and optional ones may be
+    null.
+    """
     return typing.cast(Schema, _strict(deepcopy(schema)))
 
 

@@ -1,1 +1,1 @@
-"""How the client reaches a server: HTTP, retries, WebSocket, or a gateway in the same process."""
+"""The transports of the client: HTTP, retries, WebSocket, or a gateway in the same process."""

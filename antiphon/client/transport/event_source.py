@@ -26,7 +26,7 @@ class _Numbered(Struct):
 
 
 class HttpSource:
-    """One streamed response of `/responses`, new or taken up from the middle."""
+    """One streamed response of `/responses`, from its beginning or resumed in its middle."""
 
     def __init__(self, http: Http, call: HttpCall, *, resumes: str = "", after: int = -1) -> None:
         self.reader = Reader()

@@ -35,7 +35,9 @@ class _Opened(Protocol):
     def app(self) -> Asgi: ...
 
     async def decide(self, body: bytes) -> RoutingDecision:
-        """Which target the request in this body would go to; `SpecError` when it would be refused."""
+        """Decides to which target the request in this body would go; raises `SpecError` if it would be
+        refused.
+        """
 
     def providers_of(self, model: str | None) -> list[str]:
         """The providers behind a name for a model; `SpecError` when it would be refused."""
@@ -82,7 +84,7 @@ class LocalTransport(httpx.AsyncBaseTransport):
         return await exchange.head()
 
     async def decide(self, body: bytes) -> RoutingDecision:
-        """Which target a request would go to; nothing is sent."""
+        """Decides to which target a request would go; sends nothing."""
         try:
             return await (await self._open()).decide(body)
         except SpecError as error:

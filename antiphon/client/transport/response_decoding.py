@@ -1,4 +1,4 @@
-"""From an HTTP answer to a response or an error, whatever the server calls its fields."""
+"""Decodes an HTTP answer to a response or an error, under all common names of its fields."""
 
 from collections.abc import Callable, Mapping
 from typing import Literal
@@ -35,7 +35,7 @@ _MARKS = ("id", "output", "status")
 
 
 class ServerRefusal(Struct):
-    """What an error says, under whatever names."""
+    """The content of an error, under all common names of its fields."""
 
     type: str = ""
     code: str = ""
@@ -124,7 +124,7 @@ def refusal_in(body: bytes) -> ServerRefusal:
 
 
 def via(response: Response) -> Literal["responses", "chat_completions"]:
-    """Which endpoint a response came from: the real one, or the one that was fallen back to.
+    """Returns the endpoint from which a response came: `/responses`, or the fallback to chat.
 
     >>> via(Response(id="resp_1", model="demo", created_at=0))
     'responses'

@@ -1,4 +1,4 @@
-"""One WebSocket to `/responses`: dialled within its limits, its failures in our own words."""
+"""One WebSocket to `/responses` with its limits; its failures become the client's own errors."""
 
 import asyncio
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What the response repeats from the request."""
+"""Checks that the response repeats parameters of the request."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any, Final

@@ -22,7 +22,7 @@ def _format(schema: Json = _SCHEMA, *, strict: bool = True) -> Json:
 
 
 def _fits(words: str) -> str | None:
-    """What is wrong with an answer by the schema above."""
+    """Returns why an answer does not fit the schema above, or None."""
     try:
         answer = json.loads(words)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What checks ask for: items, tools, a picture, a file."""
+"""Inputs of checks: items, tools, a picture, a file."""
 
 import base64
 import struct

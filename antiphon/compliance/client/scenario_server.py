@@ -42,7 +42,7 @@ class Received:
 
 @dataclass(slots=True)
 class Seen:
-    """What a client did in one play."""
+    """The record of a client in one scenario."""
 
     requests: list[Received] = field(default_factory=list)
     response_ids: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What is played to a client, streams that are legal or odd, and refusals; and what it must answer.
+"""The scenarios for clients: legal and odd streams, and refusals, with the answer that a client must give.
 
 The model that a client names chooses the play. It then says what it understood, as the next request of the
 chain: the status and the text, or the outputs of the calls.
@@ -48,7 +48,7 @@ def _at_once(events: list[bytes]) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One play. `rule` is what the client shows by coming through it.
+    """One scenario. A client that handles it keeps `rule`.
 
     `reply` is the text that it must send back, `calls` the calls that it must answer; `refusals` come first,
     one a request. `held` leaves the connection open after `[DONE]`.

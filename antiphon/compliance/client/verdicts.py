@@ -1,4 +1,4 @@
-"""What a client did wrong, by the rules for clients; the eight lines of its check list are among them."""
+"""Judges clients by the rules for them, which include the eight lines of their check list."""
 
 from dataclasses import dataclass
 from typing import Final, TextIO

@@ -1,4 +1,4 @@
-"""What the reports share: an exchange in words, and a stream as rows of a timeline."""
+"""Texts for all reports: describes an exchange, and lays a stream out as rows of a timeline."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

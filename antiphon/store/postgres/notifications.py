@@ -1,4 +1,4 @@
-"""What processes tell each other through NOTIFY and LISTEN: which responses have changed, and new jobs.
+"""Notifications between processes with NOTIFY and LISTEN, about changed responses and new jobs.
 
 Each NOTIFY takes a lock of the whole server when it commits, so an `Announcer` puts many changes into one.
 Each process hears everything over the one connection of its `Listener`.

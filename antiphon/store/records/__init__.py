@@ -1,1 +1,1 @@
-"""What is kept beside responses, and their removal: operations that are written once for both databases."""
+"""Operations on records beside responses, and the removal of responses, written once for both databases."""

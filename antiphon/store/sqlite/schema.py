@@ -89,7 +89,7 @@ def checksum(migrations: tuple[Migration, ...] = MIGRATIONS) -> int:
 
 
 def check_version(db: sqlite3.Connection, migrations: tuple[Migration, ...] = MIGRATIONS) -> int:
-    """How many migrations a database has had; a `StoreError` if this version cannot use it."""
+    """Returns the number of migrations of a database; raises `StoreError` if this version cannot use it."""
     (version,) = db.execute("PRAGMA user_version").fetchone()
     (made_with,) = db.execute("PRAGMA application_id").fetchone()
     if version and made_with != checksum(migrations):

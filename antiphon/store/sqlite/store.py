@@ -161,7 +161,7 @@ class SqliteStore(Store):
         self.changes.notify(id)
 
     def check_available(self) -> None:
-        """Whether the file can be written is not known before."""
+        """Does nothing: only a write shows whether the file can be written."""
 
     def _check_open(self) -> None:
         if self._closed:
