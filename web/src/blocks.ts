@@ -79,7 +79,7 @@ const TOGETHER = 40;
 
 export class Blocks {
   private text = "";
-  /** Finished blocks in groups that never change, and those that do not fill one yet. */
+  /** Finished blocks in groups that never change, and the blocks of an incomplete group. */
   private groups: (readonly Block[])[] = [];
   private rest: Block[] = [];
   /** How much of the text they hold. */

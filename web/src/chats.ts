@@ -60,7 +60,7 @@ export async function create(): Promise<ChatObject> {
 }
 
 export async function change(id: string, fields: { title?: string; pinned?: boolean }): Promise<void> {
-  await told(id, async () => {
+  await runChange(id, async () => {
     const chat = await call<ChatObject>("POST", pathOf(id), fields);
     conversation(id).state.change({ chat });
   });
@@ -68,13 +68,13 @@ export async function change(id: string, fields: { title?: string; pinned?: bool
 
 /** Is it gone? */
 export async function remove(id: string): Promise<boolean> {
-  const isGone = await told(id, () => call("DELETE", pathOf(id)));
+  const isGone = await runChange(id, () => call("DELETE", pathOf(id)));
   if (isGone) forget(id);
   return isGone;
 }
 
-/** What cannot be changed is said beside the list, which stays as it is; what is gone already only leaves it. */
-async function told(id: string, work: () => Promise<void>): Promise<boolean> {
+/** Runs a change. If it fails, the list stays as it was and shows why; a chat that is gone already leaves the list. */
+async function runChange(id: string, work: () => Promise<void>): Promise<boolean> {
   try {
     await work();
   } catch (error) {

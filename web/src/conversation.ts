@@ -111,7 +111,7 @@ export class Conversation {
     announce(this.id);
   }
 
-  /** Remembers a message of which nobody knows whether it has reached the gateway. */
+  /** Remembers a message that may or may not have reached the gateway. */
   private requestFailed(error: Error): void {
     this.failed(error);
     if (this.sending !== null && problemOf(error)?.isOffline) {
@@ -294,7 +294,7 @@ export function forget(id: string): void {
   open.delete(id);
 }
 
-/** Whoever comes next may have another key. */
+/** Forgets all chats, because the next user may have another key. */
 export function forgetAll(): void {
   open.clear();
 }

@@ -182,7 +182,7 @@ function link(token: Tokens.Link): ReactNode {
   );
 }
 
-/** A picture's address can carry what was said to whoever owns it, so none is loaded by itself. */
+/** The address of a picture can carry words of the chat to its server, so no picture is loaded by itself. */
 function Picture({ token }: { token: Tokens.Image }): ReactNode {
   if (/^data:image\/(png|jpeg|gif|webp);base64,/i.test(token.href))
     return <img src={token.href} alt={token.text} className="max-w-full rounded" />;

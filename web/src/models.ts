@@ -58,7 +58,7 @@ function price(known: Record<string, unknown> | null): Model["price"] {
   };
 }
 
-/** How hard it can be told to think; nothing is offered where that is not known. */
+/** The reasoning efforts of the model; the picker offers none if they are unknown. */
 export function effortsOf(model: Model | undefined): string[] {
   return model?.efforts ?? [];
 }

@@ -1,5 +1,5 @@
 /**
- * How long the answers took that this browser has asked for, and the id of the request of those that this page did.
+ * The durations of the answers that this browser requested, and the ids of the requests of this page.
  *
  * Kept in the browser, so that an answer which is resumed after a reload, or by another tab, still has its times.
  */

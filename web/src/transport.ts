@@ -102,7 +102,7 @@ export function coalesced(): TransformStream<UIMessageChunk, UIMessageChunk> {
           try {
             release(controller);
           } catch {
-            // Whoever stopped the answer has closed the stream, and reads no more of it.
+            // The user stopped the answer: the stream is closed, and its reader is gone.
           }
         }, TICK);
         if (performance.now() - began < TICK) return;
