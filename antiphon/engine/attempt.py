@@ -27,15 +27,7 @@ from antiphon.engine.reasoning import Proofs
 from antiphon.engine.run_state import RunState, call_listener
 from antiphon.engine.summary import asks_for_plain_summary, asks_for_summary, summarise
 from antiphon.engine.truncation import fit
-from antiphon.providers.base import (
-    Capabilities,
-    Embedded,
-    EmbeddingTask,
-    Embeds,
-    Provider,
-    Sink,
-    Turn,
-)
+from antiphon.providers.base import Capabilities, Embedded, EmbeddingTask, Embeds, Provider, Sink, Turn
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.items import Item, has_media
 from antiphon.spec.response import Usage

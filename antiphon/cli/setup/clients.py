@@ -66,14 +66,7 @@ FILE_CLIENTS: Final[Mapping[str, FileClient]] = {
         opencode.settings,
         opencode.notes,
     ),
-    "vscode": FileClient(
-        "VS Code",
-        "",
-        vscode.file,
-        JsonDocument("[]"),
-        vscode.settings,
-        vscode.notes,
-    ),
+    "vscode": FileClient("VS Code", "", vscode.file, JsonDocument("[]"), vscode.settings, vscode.notes),
 }
 
 PRINTED_CLIENTS: Final[Mapping[str, PrintedClient]] = {

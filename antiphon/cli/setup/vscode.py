@@ -41,7 +41,7 @@ def settings(gateway: GatewayInfo, options: SetupOptions) -> list[Setting]:
 def notes(gateway: GatewayInfo, options: SetupOptions) -> list[str]:
     return [
         "choose the model in the chat's list of models; VS Code asks for the key once "
-        "(for a gateway without keys, any word will do)",
+        "(for a gateway without keys, any word will do)"
     ]
 
 

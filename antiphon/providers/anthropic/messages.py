@@ -178,8 +178,7 @@ class MessagesBuilder:
         self._place_system()
         if not self.messages:
             self._receipt(
-                "input",
-                f"a conversation must begin with the user, so the gateway added {_OPENING!r}",
+                "input", f"a conversation must begin with the user, so the gateway added {_OPENING!r}"
             )
             self._add_user(text_block(_OPENING))
         if self.messages[-1]["role"] == "assistant":

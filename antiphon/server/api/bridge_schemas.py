@@ -102,9 +102,7 @@ BRIDGE_SCHEMAS: dict[str, Schema] = {
     | {
         "propertyNames": None,
         "not": optional(
-            has(resumable={"const": True}),
-            id={"enum": [None, ""]},
-            session_id={"enum": [None, ""]},
+            has(resumable={"const": True}), id={"enum": [None, ""]}, session_id={"enum": [None, ""]}
         ),
         "properties": {
             "id": nullable(STRING | {"maxLength": 512}),

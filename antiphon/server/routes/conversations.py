@@ -198,12 +198,7 @@ ENDPOINTS = (
         body_required=False,
     ),
     Endpoint("GET /v1/conversations/{id}", retrieve, "getConversation", "Retrieve a conversation"),
-    Endpoint(
-        "POST /v1/conversations/{id}",
-        update,
-        "updateConversation",
-        "Update a conversation",
-    ),
+    Endpoint("POST /v1/conversations/{id}", update, "updateConversation", "Update a conversation"),
     Endpoint("DELETE /v1/conversations/{id}", delete, "deleteConversation", "Delete a conversation"),
     Endpoint(
         "GET /v1/conversations/{id}/items",

@@ -63,10 +63,6 @@ ENDPOINTS = (
         "Count the tokens of a message",
         body=MessagesBody,
         door=MESSAGES,
-        errors=(
-            404,
-            502,
-            504,
-        ),
+        errors=(404, 502, 504),
     ),
 )

@@ -1,7 +1,7 @@
 """MCP servers as typed data: as the table `[tools.mcp]` names them, and as a request declares one."""
 
 import re
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import msgspec
 from msgspec import Struct
@@ -127,8 +127,9 @@ def _filter(given: list[str] | ToolFilter) -> ToolFilter:
 
 def read(declared: Opaque, param: str) -> DeclaredServer:
     """The declaration; what is wrong with it is a `SpecError` that names the place, and no credential."""
+    given = {name: value for name, value in declared.fields.items() if value is not None}
     try:
-        found = msgspec.convert(_without_nulls(declared.fields), DeclaredServer)
+        found = msgspec.convert(given, DeclaredServer)
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
         place = f"{param}{where.rstrip('`')}"
@@ -150,7 +151,3 @@ def read(declared: Opaque, param: str) -> DeclaredServer:
 
 def _is_sendable(value: str) -> bool:
     return value.isascii() and (value.isprintable() or not value)
-
-
-def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}

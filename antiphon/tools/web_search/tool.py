@@ -8,6 +8,8 @@ from itertools import islice
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
+from msgspec.structs import asdict
+
 from antiphon.config import ToolSettings
 from antiphon.spec.codec import Opaque
 from antiphon.spec.content import UrlCitation, text_of
@@ -148,7 +150,7 @@ class _Session(base.ToolSession):
         self._found |= dict.fromkeys(one.url for one in results)
         if self._shows_sources:
             call.about["sources"] = [{"type": "url", "url": one.url} for one in results]
-        shown = [_result_fields(one) for one in results]
+        shown = [{"type": "text", **asdict(one), "date": one.date or None} for one in results]
         told = [f"{self._mark(one.url, one.title, one.text)} {one.heading}\n{one.text}" for one in results]
         output = "\n\n".join((_CITE, *told)) if told else _NONE_FOUND
         return output, {"results": shown} if self._shows_results else {}
@@ -232,16 +234,6 @@ def _text(arguments: dict[str, Any], name: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise base.ToolFailure(f"the argument {name!r} must be a text that is not empty")
     return value.strip()
-
-
-def _result_fields(result: WebResult) -> dict[str, Any]:
-    return {
-        "type": "text",
-        "url": result.url,
-        "title": result.title,
-        "text": result.text,
-        "date": result.date or None,
-    }
 
 
 def _citation(url: str, title: str, quoted: str | None) -> Source:
