@@ -154,7 +154,7 @@ async def test_two_routes_have_chains_of_their_own_under_one_cache_key(store: Sq
     runs = [(await world.stream(model=name, prompt_cache_key="k"))[0] for name in ("large", "small") * 4]
     assert len({run.response.model for run in runs[::2]}) == 1
     assert len({run.response.model for run in runs[1::2]}) == 1
-    assert not any("read anew" in route_of(run).reason for run in runs)
+    assert not any("read again" in route_of(run).reason for run in runs)
 
 
 async def test_a_chain_stays_on_its_target_after_a_restart(store: SqliteStore) -> None:

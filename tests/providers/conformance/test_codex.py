@@ -215,7 +215,7 @@ async def test_a_search_that_nobody_runs_offers_every_tool(tmp_path: Path) -> No
             )
             # So the OpenAI API names a deferred function that stands alone, and its Agents SDK looks for it.
             assert (response["output"][0]["name"], response["output"][0]["namespace"]) == ("lookup", "lookup")
-            assert any("nobody searches" in one for one in receipts(response, "dropped"))
+            assert any("has no tool search" in one for one in receipts(response, "dropped"))
 
 
 async def test_a_local_shell_is_called_and_answered(tmp_path: Path) -> None:
