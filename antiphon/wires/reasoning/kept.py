@@ -20,7 +20,7 @@ _WORDS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
 
 class KeptReasoning:
-    """True as long as it holds something that has not been told yet.
+    """True as long as it holds something that was not passed on yet.
 
     Words that come in the field `only` are kept under its name, which says where they go back, and others
     are not kept. Without it all words are.
