@@ -66,9 +66,8 @@ def _lower_limit(turn: Turn, left: int) -> None:
 
 def _at_most(turn: Turn) -> int:
     """It cannot be more tokens than this: a token is at least a byte, and the JSON pays for the template."""
-    items = sum(
-        [len(encode(item)) for item in turn.items]
-    )  # each alone: one long call would keep others waiting
+    # Each alone, because one long call would keep others waiting.
+    items = sum([len(encode(item)) for item in turn.items])
     return items + len(turn.request.instructions or "") * 4 + len(encode(turn.tools))
 
 

@@ -168,10 +168,8 @@ def _check_outline(body: bytes) -> None:
         code, message = "too_many_escapes", f"more than {limits.MAX_ESCAPES:,} escapes; {advice}"
     elif found.outside > limits.MAX_OUTSIDE:
         advice = "send it without indentation"
-        code, message = (
-            "too_much_space",
-            f"more than {limits.MAX_OUTSIDE:,} bytes of spaces and numbers; {advice}",
-        )
+        code = "too_much_space"
+        message = f"more than {limits.MAX_OUTSIDE:,} bytes of spaces and numbers; {advice}"
     elif any(one.end - one.start > limits.MAX_FIELD_NAME and is_name(body, one) for one in found.long):
         code, message = "name_too_long", f"a field name of more than {limits.MAX_FIELD_NAME:,} bytes"
     if message:

@@ -58,9 +58,8 @@ class Assembly:
         self._by_call: dict[str, PartialItem] = {}
         self._open: dict[int, PartialItem] = {}
         self._at: dict[int, PartialItem] = {}  # the latest item at each index that the server names
-        self._latest: dict[GrowingText, list[PartialItem]] = {
-            kind: [] for kind in KINDS
-        }  # open items that can have it
+        # The open items that can have such a text.
+        self._latest: dict[GrowingText, list[PartialItem]] = {kind: [] for kind in KINDS}
         self._beside: dict[tuple[int, type], PartialItem] = {}
         self._next = 0  # the first index after every known one
         self._note_oddity = odd

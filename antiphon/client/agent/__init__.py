@@ -150,9 +150,8 @@ class Agent(Generic[T]):
             raise UsageError("there is an event loop here already; use `await agent.run(...)`")
         try:
             return asyncio.run(work())
-        except (
-            AntiphonError
-        ) as error:  # it says what happened: where in the event loop tells a caller nothing
+        except AntiphonError as error:
+            # It says what happened: where in the event loop tells a caller nothing.
             raise error.with_traceback(None) from error.__cause__
 
     def stream(

@@ -57,9 +57,8 @@ class SyncAgentRun(Generic[T]):
         return self
 
     def __next__(self) -> AgentEvent:
-        if (
-            not self._ready and not self._left
-        ):  # events that came together cross from the other thread together
+        # Events that came together cross from the other thread together.
+        if not self._ready and not self._left:
             self._ready.extend(self._portal.call(self._run._several()))
         if not self._ready:
             raise StopIteration

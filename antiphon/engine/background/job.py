@@ -297,17 +297,10 @@ class BackgroundJob:
 
     async def _flush(self) -> None:
         """One write: the events, and the row with them when its state has changed."""
-        events, state, last, changes = (
-            self._pending,
-            self._unwritten_state,
-            self._last,
-            self._progress_changes,
-        )
-        self._pending, self._pending_bytes, self._unwritten_state = (
-            [],
-            0,
-            None,
-        )  # for what comes while this is written
+        events, state = self._pending, self._unwritten_state
+        last, changes = self._last, self._progress_changes
+        # Empty again for what comes while this is written.
+        self._pending, self._pending_bytes, self._unwritten_state = [], 0, None
         first = last - len(events) + 1
         store = self._engine.store
         job = self._seal_record() if changes > self._progress_written else None

@@ -178,9 +178,8 @@ class Llama:
             return self._context
         asked = {name: body[name] for name in _PROMPT_FIELDS if name in body}
         prompt = await self._prompt_tokens(endpoint, await run_apart(turn, encode_body, turn, asked))
-        return (
-            0 if prompt >= self._context else prompt + int(longest)
-        )  # llama.cpp refuses one that is too long
+        # llama.cpp refuses a prompt that is too long.
+        return 0 if prompt >= self._context else prompt + int(longest)
 
     async def _call(
         self, turn: Turn, body: dict[str, Any], names: ToolNames, endpoint: Endpoint, sink: Sink

@@ -100,10 +100,8 @@ def plan(new: base.NewResponse) -> Plan:
     if previous is None or previous.place is None:
         place, follows = base.ItemPosition(key, 0), ""
     else:
-        place, follows = (
-            base.ItemPosition(previous.place.chain, previous.place.position + 1),
-            previous.response,
-        )
+        place = base.ItemPosition(previous.place.chain, previous.place.position + 1)
+        follows = previous.response
     body, spliced = cut_output(new.body, output)
     row = (
         key,
