@@ -11,6 +11,7 @@ from antiphon.server.idempotency import create_once
 from antiphon.server.routes import stored_responses
 from antiphon.server.streaming import answer_whole, stream_run
 from antiphon.store import StoredResponse
+from antiphon.stream.deltas import Finish
 
 A = TypeVar("A", bound=Asked)
 
@@ -35,7 +36,10 @@ def answer_at(door: ResponseDoor[A]) -> Handler:
         run = await gateway.engine.start(asked.request, state, counts_receipts=door.counts_receipts)
         for receipt in asked.receipts:
             run.turn.receipt(receipt.provider, receipt.param, receipt.reason, receipt.action)
-        ending = partial(getattr, run.composer, "ending")
+
+        def ending() -> Finish | None:
+            return run.composer.ending
+
         if asked.request.stream:
             await stream_run(gateway, exchange, run, door.encoder(asked, ending, exchange.request_id))
         else:

@@ -12,7 +12,7 @@ def string(block: MessageBlock, name: str, where: str) -> str:
     """A string that has to be there; the bytes of a picture or a file may be longer than a text."""
     value = block.get(name)
     if not isinstance(value, str):
-        raise unexpected(join(where, name), "a string", value)
+        raise wrong_kind(join(where, name), "a string", value)
     return value if name == "data" else check_length(value, join(where, name))
 
 
@@ -25,7 +25,7 @@ def flag(block: MessageBlock, name: str, where: str) -> bool:
     """`true` or `false`, which it also is where nothing is said."""
     value = block.get(name)
     if value is not None and not isinstance(value, bool):
-        raise unexpected(join(where, name), "true or false", value)
+        raise wrong_kind(join(where, name), "true or false", value)
     return value is True
 
 
@@ -33,7 +33,7 @@ def required_object(block: MessageBlock, name: str, where: str) -> MessageBlock:
     """An object that has to be there."""
     value = block.get(name)
     if not isinstance(value, dict):
-        raise unexpected(join(where, name), "an object", value)
+        raise wrong_kind(join(where, name), "an object", value)
     return value
 
 
@@ -49,7 +49,7 @@ def check_length(text: str, where: str) -> str:
     return text
 
 
-def unexpected(where: str, what: str, got: Any) -> SpecError:
+def wrong_kind(where: str, what: str, got: Any) -> SpecError:
     """The error for a field that is something else, or missing."""
     if got is None:
         return wrong(where, "Field required", "missing_field")

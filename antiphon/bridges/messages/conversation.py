@@ -10,7 +10,7 @@ from antiphon.bridges.messages.block_fields import (
     optional_string,
     required_object,
     string,
-    unexpected,
+    wrong_kind,
 )
 from antiphon.bridges.messages.body import MessageBlock, MessageContent, MessageParam
 from antiphon.bridges.messages.searches import is_own_use, own_search
@@ -134,7 +134,7 @@ class MessagesTranslation:
             blocks = [f"{where}.content[{n}]" for n in range(len(given))]
             output = [_part(part, place) for part, place in zip(given, blocks, strict=True)]
         else:
-            raise unexpected(f"{where}.content", "a string or a list of blocks", given)
+            raise wrong_kind(f"{where}.content", "a string or a list of blocks", given)
         result = items.FunctionCallOutput(
             call_id=self._call_of(string(block, "tool_use_id", where)),
             output=output,
@@ -234,7 +234,7 @@ def _output_text(block: MessageBlock, where: str) -> ContentPart:
     text = string(block, "text", where)
     cited = block.get("citations") or []
     if not isinstance(cited, list):
-        raise unexpected(f"{where}.citations", "a list", cited)
+        raise wrong_kind(f"{where}.citations", "a list", cited)
     notes = [note for one in cited if (note := annotation(one, len(text))) is not None]
     return with_fields(OutputText(text, notes), without(block, "type", "text", "citations"))
 
@@ -327,14 +327,14 @@ def _words(content: Any, where: str) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise unexpected(where, "a string or a list of blocks", content)
+        raise wrong_kind(where, "a string or a list of blocks", content)
     blocks = [one for one in content if isinstance(one, dict) and one.get("type") == "text"]
     return "\n".join(string(one, "text", where) for one in blocks)
 
 
 def _type(block: Any, where: str) -> str:
     if not isinstance(block, dict):
-        raise unexpected(where, "an object", block)
+        raise wrong_kind(where, "an object", block)
     optional_object(block, "cache_control", where)
     return string(block, "type", where)
 

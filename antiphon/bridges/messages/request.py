@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from antiphon.bridges.error_paths import part_place, place_of, rename_param
-from antiphon.bridges.messages.block_fields import flag, optional_string, string, unexpected
+from antiphon.bridges.messages.block_fields import flag, optional_string, string, wrong_kind
 from antiphon.bridges.messages.body import MessageBlock, MessagesBody, decode_messages
 from antiphon.bridges.messages.conversation import MessagesTranslation
 from antiphon.bridges.messages.picker_names import model_of
@@ -244,7 +244,7 @@ def _budget(thinking: MessageBlock) -> int | None:
     budget = thinking.get("budget_tokens")
     if budget is None or (isinstance(budget, int) and not isinstance(budget, bool) and budget > 0):
         return budget
-    raise unexpected("thinking.budget_tokens", "a whole number of tokens, at least 1", budget)
+    raise wrong_kind("thinking.budget_tokens", "a whole number of tokens, at least 1", budget)
 
 
 def _format(form: Any, where: str) -> JsonSchemaFormat:
