@@ -112,7 +112,7 @@ _CHAT = ProviderEvents(
         "they opened."
     ),
     output_index=(
-        f"{_BY_APPEARANCE}. `tool_calls[].index` only tells calls apart (without it, the `id` does), and "
+        f"{_BY_APPEARANCE}. `tool_calls[].index` only identifies the call (without it, the `id` does), and "
         "`choices[].index` is always 0: further choices are ignored"
     ),
     call_id="`tool_calls[].id` of the first chunk that has one; made here where there is none",
@@ -197,8 +197,8 @@ EVENTS: Mapping[str, ProviderEvents] = {
             "order in which they opened."
         ),
         output_index=(
-            f"{_BY_APPEARANCE}. `contentBlockIndex` only tells blocks apart: neighbouring blocks of text are "
-            "parts of one message"
+            f"{_BY_APPEARANCE}. `contentBlockIndex` only identifies the block: neighbouring blocks of text "
+            "are parts of one message"
         ),
         call_id="`toolUseId`; every call has one",
     ),
@@ -268,7 +268,7 @@ EVENTS: Mapping[str, ProviderEvents] = {
             "As the server gave them, with these differences: items of words that it mixes come one after "
             "another, items close in the order in which they opened, and events that it left out are added."
         ),
-        output_index=f"{_BY_APPEARANCE}; the server's own only tells its items apart",
+        output_index=f"{_BY_APPEARANCE}; the server's own only identifies its items",
         call_id="`call_id`; made here where there is none",
         item_id=(
             "made here for messages, reasoning and calls; an item of a hosted tool or of a vendor keeps the "
