@@ -62,7 +62,7 @@ def test_a_chat_that_is_not_stored_leaves_no_trace(client: Client) -> None:
 
 
 def test_nothing_is_made_for_a_chat_that_has_nothing_to_answer(client: Client) -> None:
-    client.refused(400, "POST", CHAT, json={"id": "c10", "trigger": "regenerate-message"})
+    client.refused(404, "POST", CHAT, json={"id": "c10", "trigger": "regenerate-message"})
     client.refused(404, "GET", f"/v1/antiphon/chats/{chat_id('', 'c10')}")
     refused = {"id": "c10", "messages": [user(said([{"error": {"message": "busy", "status": 429}}]))]}
     assert client.post(CHAT, json=refused).status_code == 429
