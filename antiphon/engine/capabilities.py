@@ -8,7 +8,7 @@ from antiphon.catalogue import ModelInfo
 from antiphon.engine.truncation import known_window
 from antiphon.providers.base import DROPPED, UNMET, Capabilities, Provider, Turn
 from antiphon.spec.codec import Opaque, encode, extras
-from antiphon.spec.content import ContentPart, InputFile, InputImage, InputVideo, Part
+from antiphon.spec.content import PARTS, ContentPart, InputFile, InputImage, InputVideo, Part
 from antiphon.spec.errors import UNSUPPORTED_PARAMETER, SpecError, invalid_param
 from antiphon.spec.items import Item, Message, has_media, parts_of, text_size
 from antiphon.spec.request import NOT_FORWARDED, PROVIDER_PARAMETERS, ReasoningParam, Request
@@ -57,6 +57,8 @@ _CARRYING_MESSAGES = {
 # Parameters of the Messages API that a request of the specification says in its own words, too.
 _TOLD_OTHERWISE = frozenset({BETAS, "metadata"})
 
+# Classes of parts that have no fields of a vendor.
+_PLAIN_PARTS = frozenset(PARTS.values())
 # Fields of a tool without which it is the same tool: how soon it is offered, and what is cached or streamed.
 _HARMLESS_OF_TOOLS = frozenset({"cache_control", "defer_loading", "eager_input_streaming"})
 _USUAL_TRANSFORMATIONS = {"oversized_image": "downsize"}
@@ -193,13 +195,14 @@ def _list_unsupported(turn: Turn, takes: Capabilities) -> Iterator[Loss]:
 def _messages_fields(items: list[Item]) -> Iterator[Loss]:
     """What only the Messages API has in a message or in one of its parts, and what means something."""
     for n, item in enumerate(items):
-        own = fields_of(item) if isinstance(item, Message) else {}
-        for name in MESSAGE_FIELDS:
-            if own.get(name) not in (None, {}, "never"):
-                yield Loss(f"input[{n}].{name}", "only the Messages API has this field of a message")
+        if isinstance(item, Message) and type(item) is not Message:  # it has fields of its own
+            own = fields_of(item)
+            for name in MESSAGE_FIELDS:
+                if own.get(name) not in (None, {}, "never"):
+                    yield Loss(f"input[{n}].{name}", "only the Messages API has this field of a message")
         field, parts = parts_of(item)
         for m, part in enumerate(parts):
-            for name in () if isinstance(part, Opaque) else _lost_of_part(part):
+            for name in () if type(part) in _PLAIN_PARTS or isinstance(part, Opaque) else _lost_of_part(part):
                 where = f"input[{n}].{field}[{m}].{name}"
                 yield Loss(where, "only the Messages API has this field of a content block")
 

@@ -180,8 +180,9 @@ def without_nulls(value: S) -> S:
     return structs.replace(value, **dict.fromkeys(nulls, UNSET))
 
 
-_sampling = attrgetter(*SAMPLING)
-_NONE = (None,) * len(SAMPLING)
+get_sampling = attrgetter(*SAMPLING)
+NO_SAMPLING = (None,) * len(SAMPLING)
+"""What `get_sampling` finds in a request that leaves them all to the provider, as most do."""
 
 
 def new_response(
@@ -205,7 +206,7 @@ def new_response(
     if defaults:
         for name, value in defaults.items():
             setattr(response, name, value)
-    if (sampling := _sampling(request)) != _NONE:
+    if (sampling := get_sampling(request)) != NO_SAMPLING:
         for name, value in zip(SAMPLING, sampling, strict=True):
             if value is not None:
                 setattr(response, name, value)

@@ -9,6 +9,7 @@ from antiphon.providers.chat.profiles import GENERIC, Profile
 from antiphon.providers.parameters import find_tier, in_words
 from antiphon.providers.tools import flatten
 from antiphon.spec.codec import Opaque, extras
+from antiphon.spec.request import NO_SAMPLING, get_sampling
 from antiphon.spec.response import nearest_effort
 from antiphon.spec.tools import AllowedTools, FunctionToolChoice, JsonObjectFormat, JsonSchemaFormat
 from antiphon.wires.chat.requests import function_tool, json_schema, named_choice
@@ -74,9 +75,10 @@ def parameters(turn: Turn, profile: Profile, provider: str) -> dict[str, Any]:
     """Sampling and the rest; the engine has told the client about what the profile does not take."""
     request, takes = turn.request, profile.takes
     fields: dict[str, Any] = {}
-    for name in _in_order(profile.common):
-        if (value := getattr(request, name)) is not None:
-            fields[name] = value
+    if get_sampling(request) != NO_SAMPLING:
+        for name in _in_order(profile.common):
+            if (value := getattr(request, name)) is not None:
+                fields[name] = value
     if request.max_output_tokens is not None:
         fields[profile.max_tokens] = request.max_output_tokens
     if "logprobs" in takes and (request.top_logprobs or "message.output_text.logprobs" in request.include):

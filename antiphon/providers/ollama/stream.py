@@ -105,7 +105,7 @@ class OllamaStream(LineParser):
                 self._fail(errors.invalid(self._provider, f"it sent an unreadable line: {error}").payload)
             return
         text = line.message.content if line.message is not None else None
-        if text and not self._kept and line == OllamaLine(OllamaMessage(text)):
+        if text and not self._kept.has_reasoning and line == OllamaLine(OllamaMessage(text)):
             # Nearly every line is this one: some words, and nothing else.
             self._deltas.append(d.TextDelta(text))
         else:
@@ -126,7 +126,7 @@ class OllamaStream(LineParser):
         if message.thinking:
             self._deltas.append(d.ReasoningDelta(message.thinking))
             self._kept.words(message.thinking)
-        if self._kept and (message.content or message.tool_calls):
+        if self._kept.has_reasoning and (message.content or message.tool_calls):
             self._deltas += self._kept.take()
         if message.content:
             known = [token.to_spec() for token in logprobs] if logprobs else None
@@ -150,7 +150,7 @@ class OllamaStream(LineParser):
             self._deltas.append(d.ItemDelta(image_item(kind, data)))
 
     def _finish(self, line: OllamaLine) -> None:
-        if self._kept:
+        if self._kept.has_reasoning:
             self._deltas += self._kept.take()
         if line.eval_count is not None or line.prompt_eval_count is not None:
             usage = Usage.of(line.prompt_eval_count or 0, line.eval_count or 0)

@@ -169,7 +169,8 @@ class ChatReader(Struct, eq=False):
             self._no_chunk(data.strip(), None if is_last else error)
             return
         choices = chunk.choices
-        is_plain = self.think is None and not self.kept and self.numbers is None
+        kept = self.kept
+        is_plain = self.think is None and self.numbers is None and (kept is None or not kept.has_reasoning)
         if choices and is_plain and (delta := choices[0].delta) is not None:
             text = delta.content
             if (
@@ -186,7 +187,7 @@ class ChatReader(Struct, eq=False):
             self._fail(complaint)
         else:
             self._chunk(chunk)
-            if self.kept:
+            if kept is not None and kept.has_reasoning:
                 self._repeated = None
 
     def _no_chunk(self, data: bytes, error: Exception | None) -> None:
@@ -242,8 +243,12 @@ class ChatReader(Struct, eq=False):
                 self._google = delta.google_counts()
             if delta.audio or delta.executed_tools:
                 self._untold(delta)
-            if self.kept and (delta.content or delta.refusal or delta.tool_calls or delta.function_call):
-                self._deltas += self.kept.take()
+            if (
+                (kept := self.kept) is not None
+                and kept.has_reasoning
+                and (delta.content or delta.refusal or delta.tool_calls or delta.function_call)
+            ):
+                self._deltas += kept.take()
             if delta.content:
                 first = len(self._deltas)
                 self._content(delta.content, choice.logprobs)
@@ -379,8 +384,8 @@ class ChatReader(Struct, eq=False):
     # --- ends ---------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        if self.kept is not None and (self.kept or self.kept.files):
-            self._deltas += self.kept.take()
+        if (kept := self.kept) is not None and (kept.has_reasoning or kept.files):
+            self._deltas += kept.take()
         self._close(Finish(self._reason or "stop"))
 
     def _fail(self, why: ChatFault | ErrorPayload) -> None:

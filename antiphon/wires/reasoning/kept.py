@@ -7,6 +7,7 @@ encrypted parts must come back as they were. OpenRouter's reading of a file is k
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from antiphon.spec.codec import UNREADABLE, encode
 from antiphon.spec.items import Reasoning
@@ -19,29 +20,31 @@ CONTENT = "reasoning_content"
 _WORDS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
 
-class KeptReasoning:
-    """True as long as it holds something that was not passed on yet.
+class KeptReasoning(Struct, eq=False):
+    """Collects the reasoning of one answer.
 
     Words that come in the field `only` are kept under its name, which says where they go back, and others
     are not kept. Without it all words are.
     """
 
-    def __init__(self, only: str = "") -> None:
-        self._only = only
-        self._words: list[str] = []
-        self._details: list[dict[str, Any]] = []
-        self.files: list[dict[str, Any]] = []
-        """What the server read in the files of the request, which it need not read again."""
+    only: str = ""
+    has_reasoning: bool = False
+    """Does it hold reasoning that was not passed on yet?"""
+    files: list[dict[str, Any]] = []
+    """What the server read in the files of the request, which it need not read again."""
+    _words: list[str] = []
+    _details: list[dict[str, Any]] = []
 
-    def __bool__(self) -> bool:
-        return bool(self._words or self._details)
+    __repr__ = object.__repr__  # which shows no thought
 
     def words(self, text: str, field: str = "") -> None:
-        if not self._only or field == self._only:
+        if not self.only or field == self.only:
             self._words.append(text)
+            self.has_reasoning = True
 
     def details(self, given: list[dict[str, Any]]) -> None:
         """Pieces of one detail, which share its kind and index, become one again."""
+        self.has_reasoning = self.has_reasoning or bool(given)
         for detail in given:
             last = self._details[-1] if self._details else None
             field = _WORDS.get(str(detail.get("type")))
@@ -53,9 +56,10 @@ class KeptReasoning:
 
     def take(self) -> list[AnyDelta]:
         """The proof of the reasoning that is over now."""
-        words = {self._only or "text": "".join(self._words)}
+        words = {self.only or "text": "".join(self._words)}
         kept = {"reasoning_details": self._details, **words, "annotations": self.files}
         self._words, self._details, self.files = [], [], []
+        self.has_reasoning = False
         return [SignatureDelta(encode({key: value for key, value in kept.items() if value}).decode())]
 
 
