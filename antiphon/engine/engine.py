@@ -28,17 +28,18 @@ from antiphon.engine.routing.routes import RouteInUse, Routes, UsableRoute
 from antiphon.engine.routing.tiers import one_target
 from antiphon.engine.run import Run, Save
 from antiphon.engine.run_state import RunState, Services
-from antiphon.engine.saving import Saving, encode_all, encode_around, stored
+from antiphon.engine.saving import Saving, encode_all, stored
 from antiphon.engine.settings_in_force import SettingsInForce
 from antiphon.providers.base import SUPPRESSED, TRUNCATED, Capabilities, Provider, Turn
 from antiphon.providers.discovery import advice_on
-from antiphon.spec.codec import extras
+from antiphon.spec.codec import encode, extras
 from antiphon.spec.errors import MODEL_UNAVAILABLE, ErrorPayload, SpecError
 from antiphon.spec.items import Item
 from antiphon.spec.request import CompactRequest, Request, WebSocketCreate, new_response
 from antiphon.spec.response import Response
 from antiphon.spec.routing import RoutingDecision, hint_of
 from antiphon.store.base import Append, Context, Joining, NewResponse
+from antiphon.store.bodies import insert_output
 from antiphon.store.store import Store
 from antiphon.stream.answer_limit import MOST_DELTAS, TOO_LONG, AnswerRoom
 from antiphon.stream.client_calls import declared_tools
@@ -423,14 +424,17 @@ class Engine:
         if conversation := run.turn.request.conversation:
             append = Append(conversation, stored(given + made, run.turn.is_large), expires)
         output = encode_all(made, run.turn.is_large)
-        run.encoded = encode_around(response, output)
+        body = encode(replace(response, output=[]))
+        if run.composer.muted:
+            run.encoded = insert_output(body, output)
         return NewResponse(
             id=response.id,
             tenant=tenant,
             status=response.status,
             model=response.model,
             created_at=response.created_at,
-            body=run.encoded,
+            body=body,
+            is_cut=True,
             input=encode_all(given, run.turn.is_large),
             output=output,
             names=[item.id for item in given + made if item.id],

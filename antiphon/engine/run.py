@@ -43,6 +43,9 @@ class End(Protocol):
     async def ready(self) -> None:
         """Wait until more can be put."""
 
+    async def put_long(self, event: AnyEvent) -> None:
+        """Take one event that may take long to encode, and let others have their turn."""
+
     async def close(self, events: list[AnyEvent]) -> None:
         """Take the last events: the response is stored."""
 
@@ -59,7 +62,7 @@ class Run(Struct, eq=False, weakref=True):
     checks: Checks | None = None
     _told_in_stream: frozenset[str] = frozenset()  # codes of errors that begin a response and end it
     encoded: bytes | None = None
-    """The finished response in JSON, where it had to be encoded for the store."""
+    """The finished response in JSON, where it was stored and is wanted whole."""
     _end: End | None = None  # without one, no events are wanted
     _is_broken: bool = False  # the end has raised an exception
     _begun: bool = False  # the upstream has accepted, or the client has been told that there is a response
@@ -96,10 +99,9 @@ class Run(Struct, eq=False, weakref=True):
             await self._answer()
             if self._save is not None:
                 await self._store(self._save)
-                self.encoded = None  # the events of the end are encoded anew
             if self.state.admission is not None:
                 await self._settle()
-            if self._closing:
+            if self.is_long:
                 await self._put_one_by_one(end)
             await end.close(self._terminal)
         except BaseException:
@@ -263,10 +265,9 @@ class Run(Struct, eq=False, weakref=True):
         """Let others have their turn between events that take long to encode."""
         if self.checks is not None and self.checks.obfuscates:
             obfuscation.obfuscate(self._closing)
-        for event in self._closing:
-            if not end.put([event]):
-                await end.ready()
-            await asyncio.sleep(0)
+        for event in [*self._closing, *self._terminal]:
+            await end.put_long(event)
+        self._terminal = []
 
     @property
     def answer_size(self) -> int:

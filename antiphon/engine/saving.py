@@ -4,17 +4,14 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from antiphon.engine.context import Memory
 from antiphon.engine.run import Run, Save
 from antiphon.spec.codec import encode
 from antiphon.spec.items import Item
-from antiphon.spec.long_json import encode_each, encode_long
-from antiphon.spec.response import Response
+from antiphon.spec.long_json import encode_each, encode_long, join_pieces
 from antiphon.store.base import Context, NewResponse
 from antiphon.store.base import StoredItem as StoredItem
-from antiphon.store.bodies import insert_output
 from antiphon.store.store import Store
 from antiphon.wires.worker_thread import in_worker_thread
 
@@ -59,13 +56,8 @@ class Saving(Struct, eq=False):
 def encode_all(items: list[Item], is_large: bool = False) -> bytes:
     """Items as one fragment; large ones in pieces, so that no call takes long."""
     if is_large:
-        return b"".join(encode_each(items))
+        return join_pieces(encode_each(items))
     return encode(items[0]) if len(items) == 1 else b",".join([encode(item) for item in items])
-
-
-def encode_around(response: Response, output: bytes) -> bytes:
-    """A response in JSON; its output is encoded already, and put in where that belongs."""
-    return insert_output(encode(replace(response, output=[])), output)
 
 
 def stored(items: list[Item], is_large: bool = False) -> list[StoredItem]:

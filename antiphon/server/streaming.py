@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import UnsetType
 
-from antiphon.bridges.encoder import Encoder, Headers
+from antiphon.bridges.encoder import Encoder, Headers, ServerSentEvents
 from antiphon.engine.run import End, Run
 from antiphon.server.auditing import Audit
 from antiphon.server.exchange import Exchange
 from antiphon.server.gateway import Gateway
 from antiphon.spec.errors import SpecError
 from antiphon.spec.events import AnyEvent
-from antiphon.spec.limits import LARGE
+from antiphon.spec.long_json import encode_pieces
 from antiphon.spec.response import Receipt, Response
 from antiphon.spec.tools import Tool
 
@@ -95,12 +95,27 @@ class Stream:
     async def ready(self) -> None:
         await self._exchange.ready()
 
+    async def put_long(self, event: AnyEvent) -> None:
+        """Take one of the last events, which may repeat a long text: each slice is made once there is room.
+
+        From here on nothing may come in between.
+        """
+        encoder, exchange = self._encoder, self._exchange
+        if not isinstance(encoder, ServerSentEvents):  # a bridge may write a text in another way
+            if not self.put([event]):
+                await exchange.ready()
+            return
+        self.stop()
+        exchange.sign = b""
+        for piece in encode_pieces(event, lambda short: encoder.encode([short])):
+            if not self.write(piece):
+                await exchange.ready()
+            await asyncio.sleep(0)
+        if self.audit is not None:
+            self.audit.record_chunk(b"", (event,))
+
     async def close(self, events: list[AnyEvent]) -> None:
-        chunk, end = self._encoder.encode(events), self._encoder.end()
-        if len(chunk) > LARGE:  # to join it with the end would take its memory again
-            self.write(chunk, events)
-            chunk, events = b"", []
-        await self.finish(chunk + end, events)
+        await self.finish(self._encoder.encode(events) + self._encoder.end(), events)
 
     async def finish(self, chunk: bytes, events: Iterable[AnyEvent] = ()) -> None:
         """Take the last, which is encoded already."""

@@ -6,9 +6,10 @@ thread; between two short calls the loop has its turn.
 
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from io import BytesIO
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct, structs
@@ -16,6 +17,8 @@ from msgspec import Raw, Struct, structs
 from antiphon.spec import codec
 from antiphon.spec.codec import encode, first_byte
 from antiphon.spec.limits import LARGE
+
+T = TypeVar("T")
 
 _SLICE = 16 * 1024
 _RUNS = re.compile(rb"[\[{]+|[\]}]+")
@@ -173,35 +176,40 @@ def check_long(raw: bytes | Raw) -> None:
             raise msgspec.ValidationError(NUMBER_TOO_LONG)
 
 
-def encode_pieces(value: object) -> list[bytes]:
-    """What `encode` gives, in pieces that are to be joined."""
+def encode_pieces(value: T, encode_short: Callable[[T], bytes] = encode) -> Iterator[bytes]:
+    """Encode a value in pieces to be joined, and each slice of a long text only when it is asked for.
+
+    `encode_short` is called once, with marks in place of the long texts, which it has to write as they are.
+    """
     long: list[str] = []
-    short = encode(_without_long(value, long))
-    if not long:
-        return [short]
-    pieces: list[bytes] = []
-    for n, between in enumerate(_MARKED.split(short)):
+    short = encode_short(_without_long(value, long))
+    for n, between in enumerate(_MARKED.split(short) if long else (short,)):
         if n % 2 == 0:
-            pieces.append(between)
+            yield between
         else:
             text = long[int(between)]
-            pieces += [_inner(text[at : at + SLICE]) for at in range(0, len(text), SLICE)]
-    return pieces
+            for at in range(0, len(text), SLICE):
+                yield _inner(text[at : at + SLICE])
+
+
+def encode_each(values: Iterable[object]) -> Iterator[bytes]:
+    """Encode these values with a comma between each two, in pieces that are to be joined."""
+    for n, value in enumerate(values):
+        if n:
+            yield b","
+        yield from encode_pieces(value)
+
+
+def join_pieces(pieces: Iterable[bytes]) -> bytes:
+    """Join pieces as they are made: a list of them would take as much memory as the whole."""
+    whole = BytesIO()
+    whole.writelines(pieces)
+    return whole.getvalue()
 
 
 def encode_long(value: object) -> bytes:
     """What `encode` gives."""
-    return b"".join(encode_pieces(value))
-
-
-def encode_each(values: Iterable[object]) -> list[bytes]:
-    """The JSON of these values with a comma between each two, in pieces that are to be joined."""
-    pieces: list[bytes] = []
-    for value in values:
-        if pieces:
-            pieces.append(b",")
-        pieces += encode_pieces(value)
-    return pieces
+    return join_pieces(encode_pieces(value))
 
 
 def _inner(text: str) -> bytes:

@@ -22,12 +22,14 @@ def insert_output(body: bytes, output: bytes) -> bytes:
     return b"".join((body[:at], output, body[at:]))
 
 
-def cut_output(body: bytes, output: bytes) -> tuple[bytearray, int]:
+def cut_output(body: bytes, output: bytes, is_cut: bool = False) -> tuple[bytearray, int]:
     """Removes the output from a body, and returns the rest with the index of the output, or -1 without one.
 
-    The store keeps the output in a column of its own.
+    The store keeps the output in a column of its own. With `is_cut` it is not in the body.
     """
     at = body.find(_OUTPUT) + len(_OUTPUT)
+    if is_cut:
+        return bytearray(body), at if output else -1
     if not output or not body.startswith(output, at):
         return bytearray(body), -1
     rest = bytearray(body[:at])

@@ -87,6 +87,9 @@ class Heard:
     async def ready(self) -> None:
         self.waits += 1
 
+    async def put_long(self, event: AnyEvent) -> None:
+        self.put([event])
+
     async def close(self, events: list[AnyEvent]) -> None:
         self.put(events)
         self.is_closed = True

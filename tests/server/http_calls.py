@@ -35,6 +35,10 @@ class ChangedEnd:
     async def ready(self) -> None:
         await self._end.ready()
 
+    async def put_long(self, event: AnyEvent) -> None:
+        for changed in self._change([event]):
+            await self._end.put_long(changed)
+
     async def close(self, events: list[AnyEvent]) -> None:
         await self._end.close(self._change(events))
 

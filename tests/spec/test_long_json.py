@@ -2,6 +2,7 @@
 
 import json
 import re
+import tracemalloc
 from time import process_time
 from typing import Any
 
@@ -134,6 +135,20 @@ def test_a_string_in_pieces_is_the_string(inside: str, size: int) -> None:
         assert "".join(pieces) == msgspec.json.decode(raw)
         assert all(len(piece) <= size for piece in pieces)
         assert msgspec.json.decode(long_json.quote_json(raw)) == raw.decode()
+
+
+def test_slices_of_a_long_text_are_encoded_as_they_are_asked_for() -> None:
+    """A list of all of them takes as much memory as the text, and joined twice as much."""
+    message = Message(role="user", content=[InputText("x" * 64 * long_json.SLICE)])
+    size = len(encode(message))
+    tracemalloc.start()
+    try:
+        assert sum(map(len, long_json.encode_pieces(message))) == size
+        assert tracemalloc.get_traced_memory()[1] < 8 * long_json.SLICE
+        assert len(long_json.encode_long(message)) == size
+        assert tracemalloc.get_traced_memory()[1] < 1.5 * size
+    finally:
+        tracemalloc.stop()
 
 
 @given(JSON, TRICKY, SIZES)

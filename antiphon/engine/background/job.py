@@ -234,6 +234,11 @@ class BackgroundJob:
     def _has_many_pending(self) -> bool:
         return len(self._pending) >= _MOST_PENDING or self._pending_bytes >= _MOST_PENDING_BYTES
 
+    async def put_long(self, event: AnyEvent) -> None:
+        if not self.put([event]):
+            await self.ready()
+        await asyncio.sleep(0)
+
     async def close(self, events: list[AnyEvent]) -> None:
         self._enqueue(events)
 

@@ -1,5 +1,6 @@
 """The WebSocket on `/v1/responses`: its turns are runs of the engine."""
 
+import asyncio
 import logging
 from functools import partial
 from time import perf_counter
@@ -83,6 +84,11 @@ class SocketEnd:
 
     async def ready(self) -> None:
         await self._texts.ready()
+
+    async def put_long(self, event: AnyEvent) -> None:
+        if not self.put([event]):
+            await self.ready()
+        await asyncio.sleep(0)
 
     async def close(self, events: list[AnyEvent]) -> None:
         self.put(events)

@@ -99,7 +99,7 @@ class Backlog:
             and new.claim is None
             and new.status not in RUNNING
             and (new.previous is None or new.previous.place is not None)
-            and len(new.body) + len(new.input) <= LARGE
+            and len(new.body) + len(new.input) + len(new.output) <= LARGE
             and not self.is_stuck
         )
 

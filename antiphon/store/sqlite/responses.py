@@ -102,7 +102,7 @@ def plan(new: base.NewResponse) -> Plan:
     else:
         place = base.ItemPosition(previous.place.chain, previous.place.position + 1)
         follows = previous.response
-    body, spliced = cut_output(new.body, output)
+    body, spliced = cut_output(new.body, output, new.is_cut)
     row = (
         key,
         new.id,

@@ -34,6 +34,18 @@ class Responses:
         assert found is not None
         assert found.body == body
 
+    @pytest.mark.parametrize(
+        ("output", "body"), [(b"", b'{"output":[],"a":1}'), (b"{}", b'{"output":[{}],"a":1}')]
+    )
+    async def test_a_body_that_comes_without_its_output_is_stored_with_it(
+        self, store: Store, output: bytes, body: bytes
+    ) -> None:
+        given = b'{"output":[],"a":1}'
+        await store.save(NewResponse("r", "acme", "completed", "m", 1, given, output=output, is_cut=True))
+        found = await store.get("acme", "r")
+        assert found is not None
+        assert found.body == body
+
     async def test_unknown_ids_are_not_found(self, store: Store) -> None:
         assert await store.get("acme", "r1") is None
         assert await store.context("acme", "r1") is None
