@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from antiphon.config import Target
 from antiphon.engine.reasoning import Proofs
+from antiphon.engine.routing.continuation import find_open_text
 from antiphon.engine.run_state import RunState
 from antiphon.providers.base import SUPPRESSED, Provider, Turn
 from antiphon.spec.response import Response
@@ -37,6 +38,9 @@ class ResponseState(Struct, eq=False):
 
     def snapshot(self) -> Response:
         return self.composer.snapshot() if self.said is None else self.said()
+
+    def find_open_text(self) -> tuple[str, int]:
+        return find_open_text(self.composer.snapshot())
 
     def shows(self, item_type: str) -> str | None:
         return self.composer.shows(item_type)

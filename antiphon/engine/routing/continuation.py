@@ -60,7 +60,7 @@ class Unfinished(Struct, frozen=True):
     text: str = ""
     """Of the message that is open."""
     place: str = ""
-    """Where that text stands in the response: its last part."""
+    """Where the last part of that text stands in the output that this was read from."""
     offset: int = 0
     """At which character of that part it stops."""
     has_open_reasoning: bool = False
@@ -87,17 +87,15 @@ def resumable(response: Response, request: Request, start: int = 0) -> Unfinishe
 def find_unfinished(response: Response, request: Request, start: int = 0) -> Unfinished | None:
     """What can be gone on with of the output from `start` on, or None if something is open that cannot."""
     items: list[Item] = []
-    text, place, offset, has_open_reasoning, has_open_text = "", "", 0, False, False
-    for n, item in enumerate(response.output[start:], start):
+    text, has_open_reasoning, has_open_text = "", False, False
+    for item in response.output[start:]:
         is_open = getattr(item, "status", None) == "in_progress"
         match item:
             case Message() if is_open:
                 parts = item.content if isinstance(item.content, list) else []
                 if has_open_text or (parts and isinstance(parts[-1], Refusal)) or _has_format(request):
                     return None
-                has_open_text = True
-                text, place = item.get_text(), f"output[{n}].content[{max(len(parts) - 1, 0)}]"
-                offset = len(text_of(parts[-1:]))
+                text, has_open_text = item.get_text(), True
             case Reasoning():
                 has_open_reasoning = has_open_reasoning or is_open
             case FunctionCall() if is_open and not is_json_object(item.arguments):
@@ -111,9 +109,19 @@ def find_unfinished(response: Response, request: Request, start: int = 0) -> Unf
     usage = response.usage
     counted = usage.output_tokens if usage is not None else 0
     said = estimated_tokens(response.output[start:])
+    place, offset = find_open_text(response, start)
     return Unfinished(
         items, text, place, offset, has_open_reasoning, max(counted, said), counted < said, usage
     )
+
+
+def find_open_text(response: Response, start: int = 0) -> tuple[str, int]:
+    """Return the place of the last part of the open text, and how long it is; "" if no text is open."""
+    for n, item in enumerate(response.output[start:], start):
+        if isinstance(item, Message) and item.status == "in_progress":
+            parts = item.content if isinstance(item.content, list) else []
+            return f"output[{n}].content[{max(len(parts) - 1, 0)}]", len(text_of(parts[-1:]))
+    return "", 0
 
 
 def estimated_tokens(items: Sequence[Item]) -> int:

@@ -56,7 +56,10 @@ class ResponseInMaking(Protocol):
         """From here on this target is asked, with this turn."""
 
     def snapshot(self) -> Response:
-        """The response as it stands."""
+        """What may be continued: the response, or in the hosted loop what this model turn has said."""
+
+    def find_open_text(self) -> tuple[str, int]:
+        """The place of the open text in the whole response, and how long its last part is."""
 
     def shows(self, item_type: str) -> str | None:
         """The type under which the client sees such an item, or None if it does not."""
@@ -204,7 +207,7 @@ class TargetRouter(Struct, eq=False):
         grant, turn, sink = attempt.grant, attempt.turn, attempt.sink
         how = Continuation.on(provider, mine, before)
         if self._continuations == MOST_CONTINUATIONS:
-            reason = f"the answer broke off after {MOST_CONTINUATIONS}targets had continued it"
+            reason = f"the answer broke off after {MOST_CONTINUATIONS} targets had continued it"
             turn.receipt(ROUTER, "output", reason, TRUNCATED)
             self._tell(turn)
             how.end(sink)
@@ -222,8 +225,9 @@ class TargetRouter(Struct, eq=False):
         self._response.retarget(grant.target, provider, mine)
         response.model = spoke
         if before.place:
-            reason = f"{grant.target} continues this text at character {before.offset:,}"
-            turn.receipts.append(Receipt(before.place, CONTINUED, reason, ROUTER))
+            place, offset = self._response.find_open_text()
+            reason = f"{grant.target} continues this text at character {offset:,}"
+            turn.receipts.append(Receipt(place or "output", CONTINUED, reason, ROUTER))
 
         def begins() -> None:
             response.model = mine.target

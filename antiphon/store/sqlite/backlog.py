@@ -232,9 +232,9 @@ def _group_by_statement(plans: Sequence[Plan]) -> list[list[Plan]]:
     return waves
 
 
-def insert_abandoned(db: sqlite3.Connection, find_journals: Sequence[AbandonedJournal]) -> None:
+def insert_abandoned(db: sqlite3.Connection, journals: Sequence[AbandonedJournal]) -> None:
     """Inserts the rows of processes that died; `finish` their journals once that is committed."""
-    for journal in find_journals:
+    for journal in journals:
         for record in journal.records():
             db.execute("SAVEPOINT row")
             try:

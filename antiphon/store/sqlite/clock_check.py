@@ -37,13 +37,13 @@ class ClockCheck:
         self, clock: Callable[[], float] = time.time, steady: Callable[[], float] = steady_time
     ) -> None:
         self._steady = steady
-        self._open_file, self._opened_at = steady(), clock()
+        self._opened_steady, self._opened_at = steady(), clock()
 
     def check(self, db: sqlite3.Connection, now: float) -> None:
         """Raises `ClockJumped` if the clock has gone forward by more than a day since something was
         stored.
         """
-        elapsed = self._steady() - self._open_file
+        elapsed = self._steady() - self._opened_steady
         if elapsed >= DAY and abs(now - self._opened_at - elapsed) < HOUR:
             return
         around = [_rows_around(db, table, column, now - DAY) for table, column in _TABLES.items()]

@@ -252,6 +252,6 @@ def is_in_use(database: Path) -> bool:
     return False
 
 
-def finish_all(find_journals: Iterable[AbandonedJournal]) -> None:
-    for journal in find_journals:
+def finish_all(journals: Iterable[AbandonedJournal]) -> None:
+    for journal in journals:
         journal.finish()

@@ -72,7 +72,7 @@ async def test_three_targets_go_on_with_an_answer_and_no_more(store: SqliteStore
     assert run.response.status == "incomplete"
     assert run.response.output_text == "a says this. b says this. c says this. d says this. "
     [cut] = [one for one in run.turn.receipts if one.action == "truncated"]
-    assert cut.reason == "the answer broke off after 3targets had continued it"
+    assert cut.reason == "the answer broke off after 3 targets had continued it"
 
 
 NOTE = AnnotationDelta(UrlCitation(url="https://e.org/" + "x" * 900, title="t", start_index=0, end_index=0))

@@ -5,6 +5,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -289,6 +290,34 @@ def test_a_conversation_over_a_socket_stays_on_one_target(server: Serving) -> No
         first = turn(connection, model="head-restart", input="hi")[-1]["response"]
         second = turn(connection, model="head-restart", input="more", previous_response_id=first["id"])
     assert [event["response"]["model"] for event in (second[0], second[-1])] == ["whole/m", "whole/m"]
+
+
+def test_a_receipt_names_the_text_of_the_response_that_another_target_continues(
+    serve: Serve, tmp_path: Path
+) -> None:
+    """In the second turn of the model that text is not the first item of the response."""
+    first = {"steps": [{"text": "Let me see."}, {"call": "add", "arguments": {"a": 1, "b": 2}}]}
+    scripts: dict[str, Any] = {
+        "cut": {"turns": [{"when": {"turn": 1}} | first, {"when": {"turn": 2}, "steps": FAULTS["text"]}]},
+        "rest": {"steps": REST},
+    }
+    tables = []
+    for name, content in scripts.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+        tables.append(f'[providers.{name}]\ntype = "script"\nfile = "{tmp_path}/{name}.json"\n')
+    functions = '[tools.function]\nload = ["tests.tools.hosted_functions:add"]\n'
+    route = '[models]\nr = ["cut/m", "rest/m"]\n[routes.r]\non_cut = "continue"\n'
+    client = serve("".join([*tables, route, functions])).client(X_Antiphon_Receipts="1")
+    tools = [{"type": "antiphon:function", "name": "add"}]
+    with client.listen("/v1/responses", model="r", input="hi", tools=tools, stream=True) as stream:
+        response = list(stream)[-1]["response"]
+    said, call, answer = response["output"]
+    assert said["content"][0]["text"] == "Let me see."
+    assert call["output"] == "3"
+    assert answer["content"][0]["text"] == TEXT
+    (seam,) = [one for one in response["antiphon:receipts"] if one["action"] == "continued"]
+    assert seam["param"] == "output[2].content[0]"
+    assert seam["reason"] == "rest/m continues this text at character 22"
 
 
 @pytest.fixture
