@@ -180,6 +180,17 @@ def without_nulls(value: S) -> S:
     return structs.replace(value, **dict.fromkeys(nulls, UNSET))
 
 
+_get_forms = attrgetter(
+    "conversation",
+    "tools",
+    "truncation",
+    "top_logprobs",
+    "tool_choice",
+    "text",
+    "reasoning",
+    "service_tier",
+    "metadata",
+)
 get_sampling = attrgetter(*SAMPLING)
 NO_SAMPLING = (None,) * len(SAMPLING)
 """What `get_sampling` finds in a request that leaves them all to the provider, as most do."""
@@ -210,6 +221,13 @@ def new_response(
         for name, value in zip(SAMPLING, sampling, strict=True):
             if value is not None:
                 setattr(response, name, value)
+    if any(_get_forms(request)):
+        _echo_forms(request, response)
+    return response
+
+
+def _echo_forms(request: Request, response: Response) -> None:
+    """Set what most requests leave out."""
     if request.conversation:
         response.conversation = {"id": request.conversation}
     if request.tools:
@@ -229,4 +247,3 @@ def new_response(
         response.service_tier = request.service_tier
     if request.metadata:
         response.metadata = dict(request.metadata)
-    return response

@@ -80,9 +80,16 @@ class ChatUpstream(HttpProvider):
         body, tools = prepare(turn, profile, name)
         think = ThinkTags() if profile.think_tags else None
         kept = KeptReasoning(self._kept_field) if self._keeps else None
-        parser = self.reader(tools, think, kept, provider=name, secrets=secrets)
-        parser.note, parser.keeps_chunks = turn.note(name), turn.keeps_chunks
-        parser.numbers = SourceNumbers() if profile.numbers_sources else None
+        parser = self.reader(
+            tools,
+            think,
+            kept,
+            turn.note(name),
+            numbers=SourceNumbers() if profile.numbers_sources else None,
+            keeps_chunks=turn.keeps_chunks,
+            provider=name,
+            secrets=secrets,
+        )
         limits = self._timeouts if turn.stream or profile.always_streams else self._unstreamed_limits
         return Call(name, self._url, self._headers, encode_body(turn, body), parser, limits, True, secrets)
 
