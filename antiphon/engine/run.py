@@ -276,7 +276,7 @@ class Run(Struct, eq=False, weakref=True):
 
     @property
     def is_long(self) -> bool:
-        return self.answer_size > _LONG
+        return self.turn.answer_limit - self.composer.room.bytes > _LONG
 
     def _stop_waiting(self) -> None:
         if self._patience_timer is not None:

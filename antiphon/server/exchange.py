@@ -176,17 +176,17 @@ class Exchange(ABC):
         body, self.received = self.received, b""
         if packing is not None and body:
             body = await self._unpack_body(body, packing, limit)
-        if len(body) > limit:
+        if (size := len(body)) > limit:
             raise too_large(limit)
-        if not body:
+        if not size:
             raise SpecError(
                 invalid_request("the request has no body; send a JSON object").with_code("no_body")
             )
-        if isinstance(body, bytes) and len(body) <= LARGE:
-            if len(body) > SMALL:
+        if size <= LARGE and isinstance(body, bytes):
+            if size > SMALL:
                 self._hold_decoded(decoded_size((body,)))
             return decode(body, max_bytes=limit)
-        if len(body) > LARGE:
+        if size > LARGE:
             self.context = replace(self.context, is_large=True)
         pieces = (body,) if isinstance(body, bytes) else body.each()
         self._hold_decoded(await in_worker_thread(decoded_size, pieces))

@@ -163,7 +163,7 @@ async def answer_whole(
     run: Run,
     headers: Headers = (),
     write: Callable[[Response], bytes] | None = None,
-    list_unrepresented: Callable[[Response], list[Receipt]] = lambda _: [],
+    list_unrepresented: Callable[[Response], list[Receipt]] | None = None,
 ) -> None:
     """Create a response and answer with it, or with what `write` makes of it; one that fails is an error.
 
@@ -176,8 +176,11 @@ async def answer_whole(
             raise SpecError(problem.payload, problem.status)
         caller = exchange.context
         body = caller.dialect.encode_response(response, run.encoded) if write is None else write(response)
-        receipts = [*run.turn.receipts, *list_unrepresented(response)]
-        headers = (*headers, *answer_headers(receipts))
+        receipts = run.turn.receipts
+        if list_unrepresented is not None:
+            receipts = [*receipts, *list_unrepresented(response)]
+        if receipts:
+            headers = (*headers, *answer_headers(receipts))
         await exchange.answer(body, headers=headers)
         if write is None:
             gateway.audits.answer(body, run.turn.tools, caller)

@@ -83,7 +83,14 @@ class ContextCache(Cache[Context]):
             if previous.place is not None and previous.place.chain == place.chain:
                 # The chain goes on from here, so its earlier head makes room.
                 self.drop(response.tenant, previous.response)
-        input, output, about = response.input, response.output, (response.model, response.created_at)
-        self.keep(
-            response.tenant, Context(response.id, response.status, before, input, output, place, *about)
+        context = Context(
+            response.id,
+            response.status,
+            before,
+            response.input,
+            response.output,
+            place,
+            response.model,
+            response.created_at,
         )
+        self.keep(response.tenant, context)

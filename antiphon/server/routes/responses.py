@@ -1,6 +1,8 @@
 """What makes responses: `POST /v1/responses`, and the token count and the compaction below it."""
 
+from collections.abc import Awaitable
 from functools import partial
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -23,7 +25,7 @@ from antiphon.spec.response import CompactResource, Response
 from antiphon.store import StoredResponse
 
 
-async def create(gateway: Gateway, exchange: Exchange) -> None:
+def create(gateway: Gateway, exchange: Exchange) -> Awaitable[None]:
     """With `stream: true` the answer is a stream of server-sent events that ends with `[DONE]`. With
     `background: true` it comes at once, as `queued`, and the work goes on without the caller. The same
     path takes a WebSocket, on which every message of type `response.create` is one turn.
@@ -32,14 +34,8 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
     decode = (
         partial(decode_request, skipped=skipped) if exchange.context.dialect.is_lenient else decode_request
     )
-    await create_once(
-        gateway,
-        exchange,
-        decode,
-        partial(_create, skipped=skipped),
-        _repeat,
-        waits=lambda request: request.background,
-    )
+    create = partial(_create, skipped=skipped)
+    return create_once(gateway, exchange, decode, create, _repeat, waits=attrgetter("background"))
 
 
 async def _create(gateway: Gateway, exchange: Exchange, request: Request, *, skipped: list[str]) -> None:
