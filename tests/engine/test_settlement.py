@@ -23,7 +23,7 @@ from antiphon.providers.base import UpstreamError
 from antiphon.spec.errors import ErrorPayload
 from antiphon.spec.request import CompactRequest, Request
 from antiphon.spec.response import Usage
-from antiphon.store import NewResponse, SqliteStore, Store, StoreBusy
+from antiphon.store import NewResponse, SqliteStore, Store, StoreBusy, StoredResponse
 from antiphon.store.postgres.store import PostgresStore
 from antiphon.stream.deltas import Finish, TextDelta, UsageDelta
 from antiphon.wires.run_gate import Admission, SettlementRow
@@ -257,6 +257,101 @@ async def test_a_background_response_is_settled_once(store: Store) -> None:
     assert await gateway.charges() == [(job.id, [5, 1])]
     assert gateway.gate.ended == [job.id]
     assert gateway.gate.outcomes == ["answered"]
+
+
+async def test_a_client_that_leaves_while_its_response_is_saved_does_not_stop_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write goes on, so the response runs and is charged for what it took, not for nothing."""
+    gateway, saved, ids = Gateway(store, Scenes("a", FINE)), store.save, list[str]()
+
+    async def save(new: NewResponse) -> None:
+        ids.append(new.id)
+        writing = asyncio.ensure_future(saved(new))
+        await asyncio.sleep(0)
+        task.cancel()
+        await writing
+
+    monkeypatch.setattr(store, "save", save)
+    async with gateway.background() as background:
+        task = asyncio.create_task(gateway.queue(background))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await background.wait_until_idle()
+        assert await gateway.end_of(ids[0]) == "completed"
+        await background.wait_until_idle()
+    assert await gateway.charges() == [(ids[0], [5, 1])]
+    assert gateway.gate.ended == ids
+
+
+class LosesAnswers:
+    """A store whose next `save` fails, after or before it has written, and whose next reads fail as well."""
+
+    def __init__(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch, *, writes: bool, unreadable: int
+    ) -> None:
+        self.ids: list[str] = []
+        self._save, self._get = store.save, store.get
+        self._writes, self._unreadable = writes, unreadable
+        monkeypatch.setattr(store, "save", self.save)
+        monkeypatch.setattr(store, "get", self.get)
+
+    async def save(self, new: NewResponse) -> None:
+        self.ids.append(new.id)
+        if self._writes:
+            await self._save(new)
+        raise StoreBusy("the answer was lost")
+
+    async def get(self, tenant: str, id: str) -> StoredResponse | None:
+        if self._unreadable:
+            self._unreadable -= 1
+            raise StoreBusy("locked")
+        return await self._get(tenant, id)
+
+
+async def test_a_response_whose_save_was_said_to_have_failed_is_begun(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = Gateway(store, Scenes("a", FINE))
+    LosesAnswers(store, monkeypatch, writes=True, unreadable=0)
+    async with gateway.background() as background:
+        job = await gateway.queue(background)
+        assert await gateway.end_of(job.id) == "completed"
+        await background.wait_until_idle()
+    assert await gateway.charges() == [(job.id, [5, 1])]
+    assert gateway.gate.ended == [job.id]
+
+
+async def test_a_response_that_may_be_stored_is_settled_by_its_end(tmp_path: Path) -> None:
+    """Its client was refused, and the store cannot be asked; once it can, the response ends as failed."""
+    store = await SqliteStore.open(tmp_path)
+    gateway = Gateway(store, Scenes("a", FINE))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        lost = LosesAnswers(store, monkeypatch, writes=True, unreadable=3)
+        async with gateway.background() as background:
+            with pytest.raises(StoreBusy, match="the answer was lost"):
+                await gateway.queue(background)
+            assert await gateway.charges() == []
+            await background.wait_until_idle()
+    assert await gateway.end_of(lost.ids[0]) == "failed"
+    assert await gateway.charges() == [(lost.ids[0], [0, 0])]
+    assert gateway.gate.ended == lost.ids
+    await store.close()
+
+
+@pytest.mark.parametrize("unreadable", [0, 3])
+async def test_a_background_response_that_is_not_stored_is_settled_alone(
+    store: Store, monkeypatch: pytest.MonkeyPatch, unreadable: int
+) -> None:
+    gateway = Gateway(store, Scenes("a", FINE))
+    lost = LosesAnswers(store, monkeypatch, writes=False, unreadable=unreadable)
+    async with gateway.background() as background:
+        with pytest.raises(StoreBusy, match="the answer was lost"):
+            await gateway.queue(background)
+        await background.wait_until_idle()
+    assert await gateway.charges() == [(lost.ids[0], [0, 0])]
+    assert gateway.gate.ended == lost.ids
+    assert gateway.gate.outcomes == ["failed"]
 
 
 async def test_a_background_response_that_is_cancelled_reports_what_was_known(store: Store) -> None:

@@ -25,7 +25,7 @@ from antiphon.engine.background.takeover import (
     restore_run,
 )
 from antiphon.engine.engine import Engine
-from antiphon.engine.failures import SHUTDOWN, note_failure
+from antiphon.engine.failures import SHUTDOWN, note_failure, problem_of
 from antiphon.engine.run_state import RunState
 from antiphon.spec.errors import ErrorPayload, SpecError, invalid_param
 from antiphon.spec.request import Request
@@ -79,16 +79,16 @@ class Background:
         await self._source.open()
 
     async def start(self, request: Request, state: RunState) -> BackgroundJob:
-        """Begin the work, here or elsewhere; when this returns, the response is stored as `queued`."""
-        job = await self.store_queued(request, state)
-        if self._source.is_shared:
-            state.leave()
-        else:
-            self._spawn_job(job)
+        """Begin the work, here or elsewhere; when this returns, the response is stored as `queued`.
+
+        A caller that is cancelled while the response is saved does not stop that: what is stored has begun.
+        """
+        job = await self.admit_job(request, state)
+        await asyncio.shield(self._spawn(self._save_and_begin(job)))
         return job
 
-    async def store_queued(self, request: Request, state: RunState) -> BackgroundJob:
-        """Check the request and store its response as `queued`; it can be worked on here or elsewhere."""
+    async def admit_job(self, request: Request, state: RunState) -> BackgroundJob:
+        """Check the request and pass the gate; nothing is stored yet."""
         if not request.store:
             message = "a background response must be stored to be found again; leave out `store: false`"
             raise SpecError(invalid_param("background", message).with_code("background_needs_store"))
@@ -97,14 +97,53 @@ class Background:
         run = await self._engine.start(request, state)
         job = BackgroundJob(self._engine, run, self._source.owner, self._pace)
         await state.begin()
+        return job
+
+    async def _save_and_begin(self, job: BackgroundJob) -> None:
         try:
             await job.save()
-        except BaseException as error:
-            note_failure(state.spent, error)
-            await asyncio.shield(state.settle_alone())
-            state.end()
+        except Exception as error:
+            if not await self._is_saved(job, error):
+                raise
+            log.warning("background response %s was stored, although the store said: %s", job.id, error)
+        except BaseException:
+            job.state.leave()  # if it is stored, the process that takes it over ends and settles it
             raise
-        return job
+        job.keep_claim()
+        if self._source.is_shared:
+            job.state.leave()
+        else:
+            self._spawn_job(job)
+
+    async def _is_saved(self, job: BackgroundJob, error: Exception) -> bool:
+        """Has the store a response although saving it raised this? If not, the run has ended."""
+        try:
+            found = await self._store.get(job.context.tenant, job.id)
+        except StoreError:
+            self._spawn(self._end_unsaved_later(job, error))
+            return False
+        if found is None:
+            await self._end_unsaved(job, error)
+        return found is not None
+
+    async def _end_unsaved(self, job: BackgroundJob, error: Exception) -> None:
+        """End a run whose response is not stored; its settlement is stored alone."""
+        note_failure(job.state.spent, error)
+        await job.state.settle_alone()
+        job.state.end()
+
+    async def _end_unsaved_later(self, job: BackgroundJob, error: Exception) -> None:
+        """End a run that was refused to its client, as soon as the store tells if it has the response."""
+        while not self.stopping:
+            with suppress(StoreError):
+                found = await self._store.get(job.context.tenant, job.id)
+                if found is None:
+                    await self._end_unsaved(job, error)
+                elif not self._source.is_shared:  # else the queue has it worked on
+                    await self._end(found, problem_of(error, job.context.request_id).payload)
+                break
+            await asyncio.sleep(self._pace.retry)
+        job.state.leave()
 
     async def resume(self, response: StoredResponse) -> BackgroundJob | None:
         """Work on a stored response, whatever its log holds, in the attempt that `response` tells.
@@ -192,13 +231,13 @@ class Background:
         await self._source.stop()
         for job in self._jobs.values():
             self._dismiss(job)
-        tasks = set(self._tasks)
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=self._pace.patience)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._pace.patience):
+                await self.wait_until_idle()
+        if late := set(self._tasks):
             for task in late:
                 task.cancel()
-            if late:
-                await asyncio.wait(late)
+            await asyncio.wait(late)
         await self._source.close()
 
     def stop_work(self, id: str) -> None:

@@ -132,6 +132,9 @@ class BackgroundJob:
         """The row comes first: what is not stored does not begin."""
         new = await in_worker_thread(self._new_row) if self._run.turn.is_large else self._new_row()
         await self._engine.store.save(new)
+
+    def keep_claim(self) -> None:
+        """The response is stored, so a request with the same idempotency key gets it."""
         if self.context.claim is not None:
             self.context.claim.is_kept = True
 

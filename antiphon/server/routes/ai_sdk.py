@@ -51,7 +51,6 @@ async def create(gateway: Gateway, exchange: Exchange) -> None:
     protocol = _protocol(gateway, exchange)
     asked = await exchange.decode_body(decode_chat, gateway.config.server.body_limit)
     asked.request.stream = asked.stream
-    exchange.watch()
     await _answer(gateway, exchange, protocol, asked)
 
 
@@ -95,6 +94,7 @@ async def _answer(gateway: Gateway, exchange: Exchange, protocol: str, asked: Ch
 async def _foreground(
     gateway: Gateway, exchange: Exchange, protocol: str, asked: ChatRequest, state: RunState
 ) -> None:
+    exchange.watch()
     run, dialect = await gateway.engine.start(asked.request, state), state.context.dialect
     if asked.stream:
         encoder = _encoder(gateway, protocol, dialect.for_response(run.response), asked.continues)
@@ -115,6 +115,7 @@ async def _resumable(
         body = exchange.context.dialect.encode_response(job.created)
         await exchange.answer(body, headers=answer_headers(job.receipts))
         return
+    exchange.watch()
     encoder = _encoder(gateway, protocol, state.context.dialect, asked.continues)
     await stream_log(gateway, exchange, job.created, FROM_THE_START, encoder=encoder, receipts=job.receipts)
 

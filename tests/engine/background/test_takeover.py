@@ -187,7 +187,8 @@ class Workshop(Struct):
         """A response whose log breaks off after `cut` events."""
         request = Request(model="p/m", background=True, **{"input": "hi", **fields})
         run = self.background._engine.new_run(RequestContext(dialect=dialect, receipts=True))
-        job = await self.background.store_queued(request, run)
+        job = await self.background.admit_job(request, run)
+        await job.save()
         composer = Composer(
             decode_response(encode(job.created)),
             clock=time.time,
