@@ -1,8 +1,9 @@
 """The one way to ask: every question to a provider or a paid service is an attempt, and is made here.
 
-`ask`, `embed`, `count_tokens` and `call_service` each make one attempt, `ask` more where a grammar or a
-summary needs them. An attempt reserves, tells the listeners, counts the usage, and ends exactly once, also
-when what is inside raises or is cancelled. The run adds up its attempts, its callers do not.
+`ask`, `embed`, `count_tokens` and `call_service` each make one attempt; `ask` makes more where tokens must be
+counted, a grammar checked or a summary written. Before an attempt begins the gate is asked; if it refuses,
+there is no attempt. An attempt tells the listeners, counts the usage, and ends exactly once, also when what
+is inside raises or is cancelled. The run adds up its attempts, its callers do not.
 """
 
 import asyncio
@@ -46,7 +47,7 @@ class Attempt(Struct, eq=False):
     run: RunState
     info: AttemptInfo
     turn: Turn | None = None
-    """What is asked, where that is a turn."""
+    """The turn whose upstream status the listeners are told."""
     spent: Spent = field(default_factory=Spent)
     _began: float = 0.0
 
@@ -139,12 +140,12 @@ def ask(
     sink: Sink,
     context: Resolved,
     added: Sequence[Item] = (),
-    attempts: list[Spent] | None = None,
+    answers_spent: list[Spent] | None = None,
 ) -> Awaitable[Any]:
     """Have one target answer the turn, with everything that is done for one target.
 
     The turn gets its items from the context, as this provider may see them and as many as it takes, and after
-    them the `added` ones. What each attempt takes is noted in `attempts`, as soon as it is known.
+    them the `added` ones. `answers_spent` gets the `Spent` of each question to the model, when it begins.
     """
     takes = run.settings.providers[target.provider].capabilities
     if (
@@ -154,8 +155,8 @@ def ask(
     ):
         report_unsupported(turn, run.settings.providers[target.provider])
         turn.items = [*context.items, *added] if added else context.items
-        return _answer(run, target, attempts, turn, sink)
-    return _ask(run, target, turn, sink, context, added, attempts)
+        return _answer(run, target, answers_spent, turn, sink)
+    return _ask(run, target, turn, sink, context, added, answers_spent)
 
 
 async def _ask(
@@ -165,7 +166,7 @@ async def _ask(
     sink: Sink,
     context: Resolved,
     added: Sequence[Item],
-    attempts: list[Spent] | None,
+    answers_spent: list[Spent] | None,
 ) -> None:
     """The same, for a turn that is more than a few messages."""
     provider = run.settings.providers[target.provider]
@@ -177,13 +178,13 @@ async def _ask(
     else:
         await _give_items(run, target, provider, turn, context, added)
     if (is_compaction or not context.is_plain) and _needs_summary(turn.items, takes, is_compaction):
-        one = partial(_answer, run, target, attempts)
+        one = partial(_answer, run, target, answers_spent)
         await summarise(one, turn, sink, takes.context_window, run.services.seal)
     elif turn.tools and not takes.enforces_grammar and (grammars := grammars_of(turn.tools)):
-        check = GrammarCheck(grammars, run.services.schemas, partial(_answer, run, target, attempts))
+        check = GrammarCheck(grammars, run.services.schemas, partial(_answer, run, target, answers_spent))
         await check.check_answer(turn, sink)
     else:
-        await _answer(run, target, attempts, turn, sink)
+        await _answer(run, target, answers_spent, turn, sink)
 
 
 async def embed(run: RunState, target: Target, task: EmbeddingTask) -> Embedded:
@@ -237,7 +238,10 @@ async def open_run(run: RunState) -> AsyncIterator[RunUpstreams]:
 
 
 async def items_to_show(run: RunState, provider: Provider, turn: Turn, context: Resolved) -> list[Item]:
-    """The items of the context as this provider may see them; the turn gets the tools that are left."""
+    """The items of the context as this provider may see them; the turn gets the tools that are left.
+
+    Also for counting tokens without an answer.
+    """
     takes = provider.capabilities
     speaks_messages = FIELDS in takes.parameters
     if not context.is_plain and not speaks_messages:
@@ -252,7 +256,10 @@ async def items_to_show(run: RunState, provider: Provider, turn: Turn, context: 
 
 
 async def inline_media(run: RunState, provider: Provider, turn: Turn, items: list[Item]) -> list[Item]:
-    """The items with the bytes of files and pictures in them, where the provider takes no addresses."""
+    """The items with the bytes of files and pictures in them, where the provider takes no addresses.
+
+    Also for counting tokens without an answer.
+    """
     media, hosted = run.settings.media, run.settings.hosted
     if media is None or not has_media(items):
         return items
@@ -279,7 +286,7 @@ def _needs_summary(items: list[Item], takes: Capabilities, is_compaction: bool) 
 
 
 async def _answer(
-    run: RunState, target: Target, attempts: list[Spent] | None, turn: Turn, sink: Sink
+    run: RunState, target: Target, answers_spent: list[Spent] | None, turn: Turn, sink: Sink
 ) -> Spent:
     """One attempt at an answer."""
     provider = run.settings.providers[target.provider]
@@ -288,8 +295,8 @@ async def _answer(
     if run.admission is not None:
         await run.admission.reserve(info)
     with attempt:
-        if attempts is not None:
-            attempts.append(attempt.spent)
+        if answers_spent is not None:
+            answers_spent.append(attempt.spent)
         await provider.answer(turn, attempt)
     return attempt.spent
 

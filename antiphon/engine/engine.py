@@ -182,7 +182,7 @@ class Engine:
             citations = loop.citations
         elif usable is not None:
             asker = self.router(usable, turn, state, resolved, memory, composer)
-            asker.begun_for = state.target
+            asker.prepared_for = state.target
         elif is_warming:
             asker = NoTarget()
         else:

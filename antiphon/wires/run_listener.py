@@ -26,7 +26,7 @@ class Spent(Struct):
     attempts: int = 0
     seconds: float = 0.0
     first_token: float = 0.0
-    """Seconds from the beginning to the first words; 0 if there were none."""
+    """Seconds from the beginning to the first words; 0 if there were none, or they came with the end."""
     outcome: Outcome = "answered"
     error: ErrorPayload | None = None
     http_status: int = 0

@@ -31,7 +31,7 @@ class ModelTurnId(Struct, array_like=True, frozen=True):
     """The turn of the model that a call was made in: later the model sees all calls of one turn at once."""
 
     id: str
-    is_last: bool
+    has_client_calls: bool
     """Did it call functions of the client too? Then whatever it said after this call is of the same turn."""
 
 
@@ -91,7 +91,9 @@ class HostedHistory:
         current: ModelTurnId | None = None
         for n, (item, found, turn) in enumerate(zip(items, recalled, turns, strict=True)):
             if current is not None:
-                is_said = turn is None and _is_said(item) and (current.is_last or n < last[current.id])
+                is_said = (
+                    turn is None and _is_said(item) and (current.has_client_calls or n < last[current.id])
+                )
                 if not is_said and turn != current:
                     told += outputs
                     outputs, current = [], None

@@ -30,8 +30,8 @@ from antiphon.spec.items import FunctionCall, Item
 from antiphon.spec.request import Request
 from antiphon.spec.response import Response
 from antiphon.spec.tools import AllowedTools
-from antiphon.stream.answer_limit import AnswerRoom
-from antiphon.stream.deltas import AnyDelta, Failure, Finish, Key
+from antiphon.stream.composer import Composer
+from antiphon.stream.deltas import AnyDelta, Failure, Finish
 from antiphon.stream.policy import POLICY, PolicySink, restricts
 from antiphon.tools.base import HostedCall, Scope, ToolSession
 from antiphon.tools.citations import Citations
@@ -39,24 +39,6 @@ from antiphon.wires.worker_thread import in_worker_thread
 
 _LEAST_TOKENS = 16
 """No server takes a smaller `max_output_tokens`."""
-
-
-class ResponseMaker(Protocol):
-    """What makes the response."""
-
-    response: Response
-    room: AnswerRoom
-    """How much more may be said."""
-
-    @property
-    def seal(self) -> Callable[[str], str]:
-        """Seals a proof of reasoning for the provider that is asked now."""
-
-    def snapshot(self) -> Response:
-        """The response as it stands."""
-
-    def item_id(self, key: Key) -> str:
-        """The id of the item that is open under this key, if there is one."""
 
 
 class TurnAsker(Protocol):
@@ -77,24 +59,25 @@ class HostedLoop:
     """Answers one request, in as many model turns as its hosted calls need."""
 
     name = "hosted"
+    """For `TakesFiles`: `_check_files` reads the files in place of the providers, and drops the receipts."""
 
     def __init__(
         self,
         run: RunState,
         plan: HostedPlan,
         resolved: Resolved,
-        composing: ResponseMaker,
+        composer: Composer,
         asker_of: _AskerOf,
         capabilities: Capabilities,
     ) -> None:
-        """`resolved` is the context that askers read from; what is said and run is added to its items."""
+        """`resolved` is this loop's own copy; what is said and run is appended to its items."""
         self.capabilities = capabilities
         self._run = run
         self._tools = run.settings.hosted
         self._plan = plan
         self._resolved = resolved
         self._start = len(resolved.items)
-        self._composing = composing
+        self._composer = composer
         self._asker_of = asker_of
         self.progress = HostedProgress()
         self.citations = Citations()
@@ -110,7 +93,7 @@ class HostedLoop:
         """Go on with what another process has begun; what is open is judged when the tools are open."""
         self._sent = sent
         self.progress = progress or HostedProgress()
-        self._composing.response.usage = self.progress.usage
+        self._composer.response.usage = self.progress.usage
         return True
 
     def keep_progress(self, log: ProgressLog) -> HostedProgress:
@@ -119,7 +102,7 @@ class HostedLoop:
 
     async def ask(self, turn: Turn, sink: Sink) -> None:
         # The model sees the marks of earlier results too, also of those that another process has got.
-        said = self._composing.snapshot().output
+        said = self._composer.snapshot().output
         earlier = [*self._resolved.items, *said], turn.tenant
         find, is_large = self._tools.history.sources, self._resolved.is_large
         kept = await in_worker_thread(find, *earlier) if is_large else find(*earlier)
@@ -137,7 +120,7 @@ class HostedLoop:
                 self._run, settings, history, beginning, citations, tools.secrets, self.journal
             )
             begun: Unfinished | None = None
-            if self._sent is not None and self._composing.snapshot().output:
+            if self._sent is not None and self._composer.snapshot().output:
                 beginning.drop()  # what tools say before the model does has been said
             if not self.progress.is_begun:
                 await self._resume(opened, names, runner, beginning)
@@ -158,7 +141,7 @@ class HostedLoop:
             scope = Scope(
                 request=turn.request,
                 tenant=turn.tenant,
-                response_id=self._composing.response.id,
+                response_id=self._composer.response.id,
                 items=resolved.items[: self._start],
                 given=resolved.input,
                 put=held.extend,
@@ -204,7 +187,7 @@ class HostedLoop:
             session = one_ready.opened.session
             session.begin(one_ready.call)
             session.write(one_ready.call, one_ready.made.arguments)
-        turn = ModelTurnId(f"{self._composing.response.id}:resumed", is_last=False)
+        turn = ModelTurnId(f"{self._composer.response.id}:resumed", has_client_calls=False)
         allowed = TurnCalls(turn, [one.made for one in ready], ready, None)
         await self._run_calls(await self._note_start(allowed), runner)
 
@@ -224,10 +207,10 @@ class HostedLoop:
         told: Mapping[str, Set[str]],
     ) -> Unfinished | None:
         """Go on where another process stopped: what was said of the model turn; None if that is the end."""
-        progress, composing = self.progress, self._composing
+        progress, composer = self.progress, self._composer
         beginning.accepted()
         self._add(progress.earlier())
-        taken = TakenCalls(composing, names, beginning.put_all, told)
+        taken = TakenCalls(composer, names, beginning.put_all, told)
         if progress.started is not None:
             made = await taken.take_up(progress.started, runner)
             await self._run_calls(made, runner)
@@ -235,7 +218,7 @@ class HostedLoop:
                 return None
         else:
             taken.fail_half_written(self._tools.item_types)
-        before = resumable(composing.snapshot(), request, progress.shown)
+        before = resumable(composer.snapshot(), request, progress.shown)
         if before is None:
             beginning.put([Failure(UNFINISHED)])
         return before
@@ -265,9 +248,9 @@ class HostedLoop:
                 number,
                 names,
                 usage,
-                self._composing.response,
-                lambda blob: self._composing.seal(blob),
-                self._composing.room.bytes,
+                self._composer.response,
+                lambda blob: self._composer.seal(blob),
+                self._composer.room.bytes,
                 begun,
             )
             bounded = replace(asked, max_tool_calls=left)
@@ -282,14 +265,14 @@ class HostedLoop:
             await asker.ask(turn, sink)
             begun = None
             # Of the calls of hosted functions the response has seen less than the model has said.
-            room = self._composing.room
+            room = self._composer.room
             room.bytes = min(room.bytes, said.room)
             if said.finish is None:
                 return  # it failed, which has been put, or it broke off
             if said.is_cut or not said.calls:
                 beginning.put([said.finish])
                 return
-            made = await self._collect_calls(said)
+            made = await self._record_turn(said)
             await self._run_calls(made, runner)
             if self._ends(made, request, beginning):
                 return
@@ -317,13 +300,13 @@ class HostedLoop:
             max_output_tokens=most,
         )
 
-    async def _collect_calls(self, said: ModelTurn) -> TurnCalls:
-        """The hosted calls of a turn, which may be run now."""
+    async def _record_turn(self, said: ModelTurn) -> TurnCalls:
+        """Count the turn, write down that its hosted calls begin, and return them."""
         progress, output = self.progress, said.output()
         made = [item for item in output if isinstance(item, FunctionCall) and said.is_hosted(item)]
         assert said.finish is not None
         is_waiting = said.call_count() > len(made)
-        turn = ModelTurnId(f"{self._composing.response.id}:{progress.turns}", is_waiting)
+        turn = ModelTurnId(f"{self._composer.response.id}:{progress.turns}", has_client_calls=is_waiting)
         progress.turns += 1
         progress.calls += said.call_count()
         if said.usage is not None:
@@ -344,7 +327,7 @@ class HostedLoop:
                 one.made.call_id,
                 one.made.name,
                 one.made.arguments,
-                self._composing.item_id(one.call.key),
+                self._composer.item_id(one.call.key),
                 one.call.about if made.finish is None else None,
             )
             for one in made.ready
@@ -363,7 +346,7 @@ class HostedLoop:
         if self.journal is not None:
             progress = self.progress
             progress.started, progress.added = None, raw_items(self._resolved.items[self._start :])
-            progress.shown = len(self._composing.snapshot().output)
+            progress.shown = len(self._composer.snapshot().output)
             self.journal.progress_changed()
 
     def _ends(self, made: TurnCalls, request: Request, beginning: "Beginning") -> bool:

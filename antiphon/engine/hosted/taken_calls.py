@@ -1,7 +1,6 @@
 """Hosted calls that another process had begun before it stopped: some are run again, the others failed."""
 
 from collections.abc import Iterable, Mapping, Set
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -11,7 +10,7 @@ from antiphon.engine.hosted.history import ModelTurnId
 from antiphon.engine.hosted.progress import StartedCall, StartedCalls
 from antiphon.spec.codec import Opaque
 from antiphon.spec.items import FunctionCallOutput, Item
-from antiphon.spec.response import Response
+from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, Finish, ItemDelta, Key, VendorDelta
 from antiphon.stream.lifecycle import with_status
 from antiphon.tools.base import HostedCall, Put
@@ -38,22 +37,14 @@ class TurnCalls(Struct):
     """What came of those that another process has run."""
 
 
-class OpenItems(Protocol):
-    """Makes the response, and knows what is open in it."""
-
-    def snapshot(self) -> Response: ...
-
-    def item_id(self, key: Key) -> str: ...
-
-
 class TakenCalls:
     """Takes up the calls of another process. An open item has its id as its key."""
 
     def __init__(
-        self, composing: OpenItems, names: FunctionNames, put: Put, told: Mapping[str, Set[str]]
+        self, composer: Composer, names: FunctionNames, put: Put, told: Mapping[str, Set[str]]
     ) -> None:
         """`told` has the events that each open item has had: none goes out a second time."""
-        self._composing = composing
+        self._composer = composer
         self._names = names
         self._put = put
         self._told = told
@@ -86,14 +77,14 @@ class TakenCalls:
 
     def fail_half_written(self, types: Set[str]) -> None:
         """End the items of calls whose arguments are not whole: none of them was run."""
-        for item in self._composing.snapshot().output:
-            if isinstance(item, Opaque) and item.type in types and self._composing.item_id(item.id):
+        for item in self._composer.snapshot().output:
+            if isinstance(item, Opaque) and item.type in types and self._composer.item_id(item.id):
                 self._put([ItemDelta(with_status(item, "failed", required=True), item.id)])
 
     def _find_ended_item(self, call: StartedCall) -> Item | None:
         """One that has ended; its item may have waited for those before it."""
         final = call.final()
-        if isinstance(final, Opaque) and self._composing.item_id(call.item):
+        if isinstance(final, Opaque) and self._composer.item_id(call.item):
             self._put([ItemDelta(final, call.item)])
         return call.result()
 
@@ -107,7 +98,7 @@ class TakenCalls:
         return Ready(function.opened, again, call.made(), call)
 
     def _without_tool(self, call: StartedCall) -> Item:
-        for item in self._composing.snapshot().output:
+        for item in self._composer.snapshot().output:
             if isinstance(item, Opaque) and item.id == call.item:
                 self._put([ItemDelta(with_status(item, "failed", required=True), call.item)])
         return FunctionCallOutput(call_id=call.call_id, output=_NO_TOOL)
@@ -121,7 +112,7 @@ class TakenCalls:
         self._quiet.discard(call.key)
 
     def _as_it_was(self, call: StartedCall) -> dict[str, object]:
-        for item in self._composing.snapshot().output:
+        for item in self._composer.snapshot().output:
             if isinstance(item, Opaque) and call.item and item.id == call.item:
                 return item.fields
         return {}

@@ -78,8 +78,8 @@ class AttemptSink(Struct, eq=False):
     first: float = 0.0
     """When the first content came; 0 if it came with the end."""
     is_accepted: bool = False
-    has_content: bool = False
-    """The client has some of it."""
+    has_passed_on: bool = False
+    """What was held has gone to the next sink."""
     is_finished: bool = False
     failure: ErrorPayload | None = None
     """What the provider put as the end of its answer, if that was a failure."""
@@ -96,7 +96,7 @@ class AttemptSink(Struct, eq=False):
     @property
     def is_heard(self) -> bool:
         """Has the client some of what it said?"""
-        return self.has_content if self.continued is None else self.continued.has_added
+        return self.has_passed_on if self.continued is None else self.continued.has_added
 
     def for_receipt(self, outcome: str, now: float, usage: Usage | None = None) -> RouteAttempt:
         """What became of it, for a receipt."""
@@ -117,13 +117,13 @@ class AttemptSink(Struct, eq=False):
 
     def put(self, deltas: list[d.AnyDelta]) -> bool:
         last = type(deltas[-1]) if deltas else None
-        if last is d.TextDelta and self.has_content:
+        if last is d.TextDelta and self.has_passed_on:
             return self.sink.put(deltas)
         if last is d.Finish:
             return self._finish(deltas)
         if last is d.Failure:
             return self._fail(deltas)
-        return self.sink.put(deltas) if self.has_content else self._wait(deltas)
+        return self.sink.put(deltas) if self.has_passed_on else self._wait(deltas)
 
     def _wait(self, deltas: list[d.AnyDelta]) -> bool:
         if (held := self._held) is None:
@@ -137,7 +137,7 @@ class AttemptSink(Struct, eq=False):
         self._memory += memory_of(deltas)
         if (not self.first or not self.turn.stream) and self._memory <= MOST_HELD:
             return True
-        self._held, self.has_content = None, True
+        self._held, self.has_passed_on = None, True
         return self.sink.put(held)
 
     def _fail(self, deltas: list[d.AnyDelta]) -> bool:

@@ -65,7 +65,10 @@ class Wait(NamedTuple):
 
 
 class Dispatch(Struct, eq=False):
-    """Call `next`, do what it says, and tell if that `failed` or was `refused`; until `next` gives None."""
+    """Call `next` until it gives None, and do what it says.
+
+    What failed is reported with `note_failure`, or with `note_refusal`.
+    """
 
     settings: RouteSettings
     states: States
@@ -114,7 +117,7 @@ class Dispatch(Struct, eq=False):
         return UpstreamError(ErrorPayload("server_error", message, UNAVAILABLE, "model"), 503, wait)
 
     def note_refusal(self, grant: Grant, kind: AttemptFailure = "unsupported") -> None:
-        """Nothing was sent: the request was refused here, which says nothing about the target."""
+        """The failure says nothing about the target: it does not count, not even as an attempt."""
         grant.release(self.states)
         self.attempts -= 1
         self._why = f"{grant.target} cannot take this request"
@@ -122,8 +125,8 @@ class Dispatch(Struct, eq=False):
         if kind == "too_long":
             self._turn_to_spare(grant)
 
-    def goes_on(self) -> None:
-        """There is content: others may go on with it, and no target is asked again."""
+    def drop_retries(self) -> None:
+        """There is content: other targets may continue it, and none that has failed is asked again."""
         self._again.clear()
 
     def end(self) -> None:

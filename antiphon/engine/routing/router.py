@@ -81,8 +81,8 @@ class TargetRouter(Struct, eq=False):
     _usable: UsableRoute
     _context: Resolved
     _response: ResponseInMaking
-    begun_for: Target | None = None
-    """Whom the response is made for already, with the turn that is to be answered."""
+    prepared_for: Target | None = None
+    """The target that response and turn were prepared for; asking it first needs no `retarget`."""
     keys: Sequence[int] = ()
     """Which chain the request goes on with."""
     remembers: Callable[[str], Sequence[int]] | None = None
@@ -119,7 +119,7 @@ class TargetRouter(Struct, eq=False):
         while grant is not None:
             attempt = AttemptSink(sink, self, grant, turn, len(turn.receipts), perf_counter())
             try:
-                if grant.target is not self.begun_for:
+                if grant.target is not self.prepared_for:
                     if (begun := self._begin(attempt, mine)) is None:
                         grant.release(routes.states)
                         return
@@ -170,7 +170,7 @@ class TargetRouter(Struct, eq=False):
     def go_on(self, before: Unfinished) -> None:
         """The first target goes on with what has been said."""
         if before.items or before.text:
-            self._unfinished, self.begun_for = before, None
+            self._unfinished, self.prepared_for = before, None
 
     def resume(
         self, before: Unfinished | None, sent: Mapping[str, Set[str]], progress: HostedProgress | None
@@ -249,14 +249,14 @@ class TargetRouter(Struct, eq=False):
     ) -> None:
         """Tell `dispatch` what became of an attempt that failed, and keep what can be gone on with."""
         grant, routes = attempt.grant, self._route.routes
-        self.begun_for = None  # the next attempt has a turn of its own
+        self.prepared_for = None  # the next attempt has a turn of its own
         is_heard = attempt.is_heard
         if not is_heard:
             del turn.receipts[attempt.mark :]
         kind = kind_of(trouble.payload, trouble.status)
         self._attempts.append(attempt.for_receipt(kind, perf_counter()))
         self.tells = True
-        if not attempt.has_content and (kind == "unsupported" or isinstance(trouble, SpecError)):
+        if not attempt.has_passed_on and (kind == "unsupported" or isinstance(trouble, SpecError)):
             dispatch.note_refusal(grant, kind)
             return
         retry_after = trouble.retry_after if isinstance(trouble, UpstreamError) else None
@@ -268,7 +268,7 @@ class TargetRouter(Struct, eq=False):
             is_due_to_target=is_due_to_target(trouble.payload, trouble.status, status),
         )
         on_cut = self._route.route.settings.on_cut
-        if attempt.has_content or self._unfinished is not None:
+        if attempt.has_passed_on or self._unfinished is not None:
             self._unfinished = None
             # After a takeover there may be something to go on with that this attempt has not begun.
             if is_open and (on_cut == "continue" or not is_heard):
@@ -276,7 +276,7 @@ class TargetRouter(Struct, eq=False):
             if self._unfinished is None:
                 dispatch.end()
                 return
-            dispatch.goes_on()
+            dispatch.drop_retries()
             if is_heard:
                 self._count(self._unfinished, attempt)
         elif attempt.is_accepted and turn.stream and on_cut == "fail":

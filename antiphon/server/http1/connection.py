@@ -1,7 +1,9 @@
 """HTTP/1.1 of our own: httptools parses, and an exchange is handed to the application without ASGI between.
 
-An answer leaves in one write, a departed client is noticed without a task that looks out for it, and nothing
-here sets a timer for a request. The rest of the server is uvicorn's: sockets, signals, and WebSockets.
+A small whole answer leaves in one write, and a departed client is noticed without a task that looks out for
+it. No timer in the usual case: one sweep (`GatewayServer._sweep`) checks all connections. uvicorn accepts
+connections and drives the server loop; `process.py` has socket and signals, `websockets.py` extends its
+WebSockets.
 """
 
 import asyncio
@@ -34,8 +36,8 @@ _PROBES = 3
 """How often a client that has closed its sending side is asked again whether it is still there."""
 _BETWEEN_PROBES = 0.1
 """Seconds before the first time; then twice as many each time."""
-_READ = 256 * 1024
-"""No piece is longer than this."""
+_LONGEST_READ = 256 * 1024
+"""asyncio and uvloop pass no more at once."""
 _BAD = ErrorPayload("invalid_request", "this is not a request of HTTP/1.1", code="invalid_http")
 _LONG = ErrorPayload(
     "invalid_request",
@@ -299,7 +301,7 @@ class ClientConnection(asyncio.Protocol):
         self.headers.clear()
         self._is_in_the_middle = True
         # The piece that it begins in may have the end of a long body too.
-        self._bytes_since_body = 0 if self._receiving is None else -_READ
+        self._bytes_since_body = 0 if self._receiving is None else -_LONGEST_READ
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers.append((name, value))
@@ -318,7 +320,7 @@ class ClientConnection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         assert self._receiving is not None
-        self._bytes_since_body = -_READ
+        self._bytes_since_body = -_LONGEST_READ
         self._receiving.feed(body)
 
     def on_message_complete(self) -> None:

@@ -30,10 +30,8 @@ BUSY_TIMEOUT = 5.0
 """Seconds to wait for another process that has locked the database."""
 
 
-class DeletionCounter:
-    """Eight bytes beside the database, shared by all processes, that change when a process deletes
-    something.
-    """
+class DeletionMark:
+    """Eight random bytes beside the database, shared by all processes; each deletion replaces them."""
 
     def __init__(self, path: Path) -> None:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -47,7 +45,7 @@ class DeletionCounter:
     def read(self) -> bytes:
         return self._bytes[:8]
 
-    def change(self) -> None:
+    def renew(self) -> None:
         self._bytes[:8] = os.urandom(8)
 
 
@@ -103,7 +101,7 @@ def recover_journals(db: sqlite3.Connection, path: Path) -> None:
     finish_all(left)
 
 
-Prepared = tuple[list[sqlite3.Connection], DeletionCounter, Journal, Reserve]
+Prepared = tuple[list[sqlite3.Connection], DeletionMark, Journal, Reserve]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +132,7 @@ class StoreOpener:
             log.warning("the disk of the store %s is nearly full: nothing new is stored", self.path)
         return *prepared, reserve
 
-    def _open(self, is_last: bool) -> tuple[list[sqlite3.Connection], DeletionCounter, Journal]:
+    def _open(self, is_last: bool) -> tuple[list[sqlite3.Connection], DeletionMark, Journal]:
         connections: list[sqlite3.Connection] = []
         try:
             # SQLite gives the files that it adds the mode of this one. Only a new file is opened here:
@@ -146,8 +144,8 @@ class StoreOpener:
             migrate(connections[0])
             prepare_index(connections[0])
             self._recover_journals(connections[0], is_last)
-            deletions = DeletionCounter(self.path.with_name(f"{FILE}-cell"))
-            return connections, deletions, Journal(self.path, sync=self.synchronous == "full")
+            mark = DeletionMark(self.path.with_name(f"{FILE}-cell"))
+            return connections, mark, Journal(self.path, sync=self.synchronous == "full")
         except BaseException:
             for db in connections:
                 db.close()

@@ -1,7 +1,8 @@
 """The embedded store: one SQLite file in WAL mode, one writer thread, two readers, a cache of contexts.
 
-Small new responses go through the backlog. Every other call waits until the backlog is empty, so that callers
-in this process see all saved responses; another process may have to wait for a moment.
+Small new responses go through the backlog. Writes come after it, and calls that may need a response still in
+it wait for it. Other reads do not: what they read never goes through it. Another process may have to wait for
+a moment.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from antiphon.store.sqlite.backlog import FLUSH_DELAY, SHARED_FLUSH_DELAY, Backl
 from antiphon.store.sqlite.clock_check import ClockCheck
 from antiphon.store.sqlite.disk_space import Reserve
 from antiphon.store.sqlite.journal import Journal, find_abandoned, finish_all
-from antiphon.store.sqlite.opening import FILE, DeletionCounter, Prepared, StoreOpener
-from antiphon.store.sqlite.writer import ConnectionThread, Queue, WriteJob, WriterThread, release_pages
+from antiphon.store.sqlite.opening import FILE, DeletionMark, Prepared, StoreOpener
+from antiphon.store.sqlite.writer import ConnectionThread, Job, Queue, WriterThread, release_pages
 from antiphon.store.statements import Steps, one
 from antiphon.store.store import Access, Store
 
@@ -68,7 +69,7 @@ class SqliteStore(Store):
         self,
         path: Path,
         connections: Sequence[sqlite3.Connection],
-        deletions: DeletionCounter,
+        deletion_mark: DeletionMark,
         journal: Journal,
         reserve: Reserve,
         cache_bytes: int,
@@ -81,21 +82,21 @@ class SqliteStore(Store):
         self._path = path
         self._journal = journal
         self._reserve = reserve
-        self._deletions = deletions
-        self._seen_generation = deletions.read()
+        self._deletion_mark = deletion_mark
+        self._seen_mark = deletion_mark.read()
         self._contexts = ContextCache(cache_bytes // 2)
         self._conversations: Cache[CachedConversation] = Cache(cache_bytes // 2)
         self._reads: Queue = SimpleQueue()
         self._writes: Queue = SimpleQueue()
-        self._unsent: list[WriteJob] = []  # writes that the writer has not been given yet
+        self._unsent: list[Job] = []  # writes that the writer has not been given yet
         self._writer = WriterThread("antiphon-store-writer", connections[0], self._writes, reserve)
         self._readers = [
             ConnectionThread(f"antiphon-store-reader-{n}", db, self._reads)
             for n, db in enumerate(connections[1:], 1)
         ]
         self._loop = asyncio.get_running_loop()
-        self._done: asyncio.Future[None] = self._loop.create_future()
-        self._done.set_result(None)
+        self._already_saved: asyncio.Future[None] = self._loop.create_future()
+        self._already_saved.set_result(None)
         self._closed = False
         self._backlog = Backlog(journal, self._submit, lambda: reserve.is_whole, delay)
         for lane in (self._writer, *self._readers):
@@ -177,7 +178,7 @@ class SqliteStore(Store):
         future: asyncio.Future[T] = self._loop.create_future()
         if not self._unsent:
             self._loop.call_soon(self._hand_over)
-        self._unsent.append(WriteJob(future, work, then, is_needed))
+        self._unsent.append(Job(future, work, then, is_needed))
         return future
 
     def _hand_over(self) -> None:
@@ -188,7 +189,7 @@ class SqliteStore(Store):
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         self._check_open()
         future: asyncio.Future[T] = self._loop.create_future()
-        self._reads.put(WriteJob(future, work))
+        self._reads.put(Job(future, work))
         return await future
 
     async def _read_flushed(self, work: Callable[[sqlite3.Connection], T], missing: Callable[[T], bool]) -> T:
@@ -251,14 +252,12 @@ class SqliteStore(Store):
         return await self._submit(work, then, is_needed=True)
 
     def _refresh_contexts(self) -> bytes:
-        """Drops the cached contexts if a process has deleted something since, and returns the counter's
-        value.
-        """
-        generation = self._deletions.read()
-        if generation != self._seen_generation:
+        """Drops the cached contexts if a process has deleted something since, and returns the mark."""
+        mark = self._deletion_mark.read()
+        if mark != self._seen_mark:
             self._contexts.clear()
-            self._seen_generation = generation
-        return generation
+            self._seen_mark = mark
+        return mark
 
     def save(self, response: base.NewResponse) -> Awaitable[None]:
         if (response.status in base.RUNNING) != (response.owner is not None):
@@ -270,17 +269,17 @@ class SqliteStore(Store):
         plan = responses.plan(response)
         self._backlog.add(plan)
         self._contexts.remember(response, plan.wanted_place)
-        return self._done
+        return self._already_saved
 
     async def _save_directly(self, response: base.NewResponse) -> None:
         self._check_open()
         if self._backlog.is_stuck:
             await self._backlog.flush()
-        generation = self._refresh_contexts()
+        mark = self._refresh_contexts()
         plan = responses.plan(response)
         place = await self._write(lambda db: responses.insert_one(db, plan))
         final = response.status not in base.RUNNING and response.append is None
-        if final and generation == self._deletions.read():
+        if final and mark == self._deletion_mark.read():
             self._contexts.remember(response, place)
 
     async def update(self, change: base.Change) -> bool:
@@ -292,14 +291,14 @@ class SqliteStore(Store):
         return await self._read_flushed(lambda db: responses.get(db, tenant, id), _is_none)
 
     async def context(self, tenant: str, id: str) -> base.Context | None:
-        generation = self._refresh_contexts()
+        mark = self._refresh_contexts()
         cached = self._contexts.get(tenant, id)
         if cached is not None:
             self._contexts.hits += 1
             return cached
         self._contexts.misses += 1
         context = await self._read_flushed(lambda db: responses.context(db, tenant, id), _is_none)
-        if context is not None and context.place is not None and generation == self._deletions.read():
+        if context is not None and context.place is not None and mark == self._deletion_mark.read():
             self._contexts.keep(tenant, context)
         return context
 
@@ -312,14 +311,14 @@ class SqliteStore(Store):
         def delete(db: sqlite3.Connection) -> bool:
             return carry_out(db, retention.delete(tenant, id))
 
-        if await self._remove(delete, self._deletions.change):
+        if await self._remove(delete, self._deletion_mark.renew):
             return True
         await self._flush_everywhere()
-        return await self._remove(delete, self._deletions.change)
+        return await self._remove(delete, self._deletion_mark.renew)
 
     def beat(self, owner: str, now: float) -> None:
         if not self._closed:
-            self._writes.put(WriteJob(ThreadFuture(), lambda db: background.heartbeat(db, owner, now)))
+            self._writes.put(Job(ThreadFuture(), lambda db: background.heartbeat(db, owner, now)))
 
     async def append_events(
         self,
@@ -382,7 +381,7 @@ class SqliteStore(Store):
 
     async def delete_chat(self, tenant: str, id: str) -> bool:
         return await self._remove(
-            lambda db: carry_out(db, retention.delete_chat(tenant, id)), self._deletions.change
+            lambda db: carry_out(db, retention.delete_chat(tenant, id)), self._deletion_mark.renew
         )
 
     async def prune(self, now: float, *, force: bool = False) -> int:
@@ -401,7 +400,7 @@ class SqliteStore(Store):
         while True:
             work = partial(_prune, since=since, until=until, at_once=at_once)
             try:
-                removed = await self._remove(work, self._deletions.change)
+                removed = await self._remove(work, self._deletion_mark.renew)
                 break
             except base.StoreFull:
                 if at_once == 1:

@@ -68,7 +68,9 @@ def explain(error: Exception) -> Exception:
 
 
 @dataclass(slots=True)
-class WriteJob:
+class Job:
+    """A function of the connection, for the writer or a reader, and the future of its caller."""
+
     future: asyncio.Future[Any] | ThreadFuture[Any]
     work: Callable[[sqlite3.Connection], Any]
     then: Callable[[], None] | None = None
@@ -86,16 +88,19 @@ class WriteJob:
             self.future.set_exception(self.error)
 
 
-def resolve_all(jobs: Sequence[WriteJob]) -> None:
+def resolve_all(jobs: Sequence[Job]) -> None:
     for job in jobs:
         job.resolve()
 
 
-Queue = SimpleQueue[WriteJob | None]
+Queue = SimpleQueue[Job | None]
 
 
 class ConnectionThread(threading.Thread):
-    """A thread that carries out the jobs of a queue until it reads None, and then closes its connection."""
+    """A thread that carries out the jobs of a queue until it reads None, and then closes its connection.
+
+    Readers also vacuum, which SQLite does not do inside a transaction.
+    """
 
     most = 4
 
@@ -128,9 +133,9 @@ class ConnectionThread(threading.Thread):
         self._db.close()
         self._call(self.ended.set_result, None)
 
-    def _take(self) -> tuple[list[WriteJob], bool]:
+    def _take(self) -> tuple[list[Job], bool]:
         job = self._queue.get()
-        jobs: list[WriteJob] = []
+        jobs: list[Job] = []
         while job is not None:
             jobs.append(job)
             if len(jobs) == self.most:
@@ -148,7 +153,7 @@ class ConnectionThread(threading.Thread):
             # The loop is closed, so that no caller waits any more.
             return
 
-    def carry_out(self, jobs: Sequence[WriteJob]) -> None:
+    def carry_out(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
             try:
                 job.result = job.work(self._db)
@@ -165,7 +170,7 @@ class WriterThread(ConnectionThread):
         super().__init__(name, db, queue)
         self._reserve = reserve
 
-    def carry_out(self, jobs: Sequence[WriteJob]) -> None:
+    def carry_out(self, jobs: Sequence[Job]) -> None:
         has_room = self._reserve.fill()
         if has_room and len(jobs) > 1 and self._write_together(jobs):
             return
@@ -177,7 +182,7 @@ class WriterThread(ConnectionThread):
             if job.is_needed and isinstance(job.error, StoreFull):
                 self._write_from_reserve(job)
 
-    def _write_from_reserve(self, job: WriteJob) -> None:
+    def _write_from_reserve(self, job: Job) -> None:
         """Tries a job again with the space of the reserve, and gives back the space that the job frees."""
         try:
             with self._reserve.lend():
@@ -201,7 +206,7 @@ class WriterThread(ConnectionThread):
             if pages * size - path.stat().st_size <= free_bytes(path):
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def _write_together(self, jobs: Sequence[WriteJob]) -> bool:
+    def _write_together(self, jobs: Sequence[Job]) -> bool:
         try:
             self._db.execute("BEGIN IMMEDIATE")
             for job in jobs:
@@ -212,7 +217,7 @@ class WriterThread(ConnectionThread):
             return not self._jobs_to_retry(explain(error), jobs)
         return True
 
-    def _write_alone(self, job: WriteJob) -> None:
+    def _write_alone(self, job: Job) -> None:
         try:
             self._db.execute("BEGIN IMMEDIATE")
             job.result = job.work(self._db)
@@ -225,7 +230,7 @@ class WriterThread(ConnectionThread):
         with suppress(sqlite3.Error):
             self._db.rollback()
 
-    def _jobs_to_retry(self, error: Exception, jobs: Sequence[WriteJob]) -> list[WriteJob]:
+    def _jobs_to_retry(self, error: Exception, jobs: Sequence[Job]) -> list[Job]:
         """Returns the jobs to try again after a failure: none if the database is locked."""
         if not isinstance(error, StoreBusy):
             return list(jobs)

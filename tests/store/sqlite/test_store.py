@@ -336,7 +336,7 @@ async def test_a_read_overtaken_by_a_deletion_is_not_cached(tmp_path: Path) -> N
     reading = asyncio.ensure_future(store.context("acme", "r1"))
     await asyncio.sleep(0)
     # What another process does when it deletes, and this one when it next looks.
-    store._deletions.change()
+    store._deletion_mark.renew()
     store._refresh_contexts()
     assert await reading is not None
     assert len(store._contexts) == 0
