@@ -31,6 +31,7 @@ class SettingsChanges:
         self._use = use
         self._base = digest_of(config)
         self._version = 0
+        self._looking = asyncio.Lock()  # so that an older version is never brought in force after a newer
         self._following: asyncio.Task[None] | None = None
 
     async def open(self, *, follows: bool) -> None:
@@ -51,17 +52,19 @@ class SettingsChanges:
         await self.look()
 
     async def look(self) -> None:
-        """Bring in force what is newer in the store."""
-        found = await self._store.changed_settings(self._base)
-        if found is None or found[0] <= self._version:
-            return
-        self._version, data = found
-        try:
-            config = replace_models(self._first, _decode(data))
-        except (ConfigErrors, msgspec.ValidationError) as error:
-            log.error("the models that another gateway has changed cannot be served here: %s", error)
-        else:
-            await self._use(config)
+        """Bring in force what is newer in the store; what fails is tried again by the next look."""
+        async with self._looking:
+            found = await self._store.changed_settings(self._base)
+            if found is None or found[0] <= self._version:
+                return
+            version, data = found
+            try:
+                config = replace_models(self._first, _decode(data))
+            except (ConfigErrors, msgspec.DecodeError) as error:
+                log.error("the models that another gateway has changed cannot be served here: %s", error)
+            else:
+                await self._use(config)
+            self._version = version
 
     async def _follow(self) -> None:
         is_failing = False

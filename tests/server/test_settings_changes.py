@@ -1,13 +1,15 @@
 """Models that are changed while gateways run: every worker and every machine serves them, and keeps them."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
-from antiphon.config import ConfigErrors
+from antiphon.config import Config, ConfigErrors, ProviderSettings
+from antiphon.server.settings_changes import SettingsChanges, digest_of
+from antiphon.store import SqliteStore
 from tests.postgres import needs_postgres
 from tests.server.conftest import Serve, Spawn
 from tests.server.counted_upstream import CountedUpstream
@@ -97,6 +99,49 @@ def test_an_edited_file_overrules_what_was_changed(
     again.stop()
     edited = serve(toml(upstream, 'more = "up/well"'), STORE__PATH=data)
     assert (served(edited.client(), "new"), served(edited.client(), "more")) == (False, True)
+
+
+SERVES = Config(default_model="up/m", providers={"up": ProviderSettings(type="chat")})
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    opened = await SqliteStore.open(tmp_path)
+    yield opened
+    await opened.close()
+
+
+async def test_a_change_that_could_not_be_brought_in_force_is_tried_again(store: SqliteStore) -> None:
+    used: list[Config] = []
+
+    async def use(config: Config) -> None:
+        used.append(config)
+        if len(used) == 1:
+            raise OSError("no more files")
+
+    changes = SettingsChanges(SERVES, store, use)
+    with pytest.raises(OSError, match="no more files"):
+        await changes.change_models({"new": ["up/m"]})
+    for _ in range(2):
+        await changes.look()
+    assert [list(config.models) for config in used] == [["new"], ["new"]]
+
+
+async def test_a_gateway_starts_although_the_changed_settings_are_not_json(
+    store: SqliteStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    used: list[Config] = []
+
+    async def use(config: Config) -> None:
+        used.append(config)
+
+    await store.change_settings(digest_of(SERVES), b"not JSON")
+    changes = SettingsChanges(SERVES, store, use)
+    await changes.open(follows=False)
+    assert "cannot be served here" in caplog.text
+    await changes.change_models({"new": ["up/m"]})
+    assert [list(config.models) for config in used] == [["new"]]
+    await changes.close()
 
 
 @needs_postgres
