@@ -15,6 +15,7 @@ from antiphon.client.errors import (
     StatusError,
     StreamBroken,
     TimedOut,
+    UnexpectedAnswer,
     UsageError,
 )
 from antiphon.client.resources.create import Creator
@@ -90,9 +91,11 @@ class AsyncSession:
                 async with self.stream(input, model=model, **parameters) as events:
                     return await events.final()
             except StreamBroken as error:
+                if not self._uses_socket or not isinstance(error.__cause__, ConnectionFailed):
+                    raise  # over plain HTTP it had its retries, and an endless answer would be endless again
                 lost = ConnectionFailed(str(error), sent=False)
                 pause = pause_before_next(lost, attempt, self._http.retries, repeatable=True)
-                if pause is None or not self._uses_socket:
+                if pause is None:
                     raise
             attempt += 1
             await asyncio.sleep(pause)
@@ -329,6 +332,8 @@ class _SocketSource:
         except ConnectionFailed as error:
             response = self._reader.close()
             raise StreamBroken(f"{error}; the next turn makes a new connection", response) from error
+        except UnexpectedAnswer as error:
+            raise StreamBroken(str(error), self._reader.close()) from None
 
     async def close(self) -> None:
         """The socket belongs to the session."""
