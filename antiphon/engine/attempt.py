@@ -107,18 +107,14 @@ class AnswerAttempt(Attempt, eq=False, kw_only=True):
         return self.sink.put(deltas)
 
     def _look_at(self, deltas: list[AnyDelta]) -> None:
-        kinds = set(map(type, deltas))
-        if UsageDelta in kinds:
-            for delta in reversed(deltas):
-                if type(delta) is UsageDelta:
-                    self.spent.usage = delta.usage
-                    break
-        if Finish in kinds:
+        last = dict(zip(map(type, deltas), deltas, strict=True))  # of each kind
+        if isinstance(counted := last.get(UsageDelta), UsageDelta):
+            self.spent.usage = counted.usage
+        if Finish in last:
             self._is_finished = True
-        elif Failure in kinds:
-            last = deltas[-1]
-            self._failure = last.error if type(last) is Failure else CLOSED
-        elif self._passed is None and kinds != _NO_WORDS:
+        elif isinstance(failed := last.get(Failure), Failure):
+            self._failure = failed.error
+        elif self._passed is None and last.keys() != _NO_WORDS:
             self._passed = TextDelta
             self.spent.first_token = perf_counter() - self._began
 
@@ -147,13 +143,13 @@ def ask(
     The turn gets its items from the context, as this provider may see them and as many as it takes, and after
     them the `added` ones. `answers_spent` gets the `Spent` of each question to the model, when it begins.
     """
-    takes = run.settings.providers[target.provider].capabilities
+    provider = run.settings.providers[target.provider]
     if (
         context.is_plain
-        and not (context.has_media or takes.counts_tokens or turn.tools)
+        and not (context.has_media or provider.capabilities.counts_tokens or turn.tools)
         and run.kind != "compaction"
     ):
-        report_unsupported(turn, run.settings.providers[target.provider])
+        report_unsupported(turn, provider)
         turn.items = [*context.items, *added] if added else context.items
         return _answer(run, target, answers_spent, turn, sink)
     return _ask(run, target, turn, sink, context, added, answers_spent)

@@ -168,12 +168,13 @@ class Engine:
             report_unsupported(turn, provider)  # once it is queued, nobody could be refused any more
         if resolved is None:
             resolved = await self._read(turn, plan, state, memory, prior.previous if prior else None)
+            turn.items = resolved.items
         named = state.usable.name if state.usable is not None else state.model
         response = prior.response if prior else self._new_response(request, takes, named)
         state.id, state.is_background = response.id, request.background
-        turn.items = resolved.items
         composer = self._composer(response, turn, context, provider, error_event, counts_receipts)
-        composer.keeps_chunks = turn.keeps_chunks = keeps_chunks
+        if keeps_chunks:
+            composer.keeps_chunks = turn.keeps_chunks = True
         asker: Asker
         citations: Citations | None = None
         if plan is not None:
@@ -418,12 +419,12 @@ class Engine:
 
     def record(self, run: Run, tenant: str) -> NewResponse:
         """The finished run as the store keeps it."""
-        response, resolved = run.response, run.resolved
-        given, made = resolved.input, response.output
+        response, previous, given = run.composer.response, run.resolved.previous, run.resolved.input
+        request, is_large, made = run.turn.request, run.turn.is_large, response.output
         expires, append = self.expires_at(response.created_at), None
-        if conversation := run.turn.request.conversation:
-            append = Append(conversation, stored(given + made, run.turn.is_large), expires)
-        output = encode_all(made, run.turn.is_large)
+        if conversation := request.conversation:
+            append = Append(conversation, stored(given + made, is_large), expires)
+        output = encode_all(made, is_large)
         body = encode(replace(response, output=[]))
         if run.composer.muted:
             run.encoded = insert_output(body, output)
@@ -435,13 +436,13 @@ class Engine:
             created_at=response.created_at,
             body=body,
             is_cut=True,
-            input=encode_all(given, run.turn.is_large),
+            input=encode_all(given, is_large),
             output=output,
             names=[item.id for item in given + made if item.id],
-            previous=resolved.previous,
+            previous=previous,
             expires_at=expires,
             append=append,
-            chat=self.joining(run.turn.request),
+            chat=self.joining(request),
             settlements=() if run.state.admission is None else run.state.settle(),
         )
 

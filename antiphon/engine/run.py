@@ -186,16 +186,16 @@ class Run(Struct, eq=False, weakref=True):
         """Ask for the answer; whatever goes wrong once the response has begun is the end of it."""
         if self._stopping is not None:
             raise SpecError(self._stopping, 503)
-        turn = self.turn
+        state, turn = self.state, self.turn
         stack: list[Sink] | None = None
         if self.checks is not None:
             stack = self.checks.build_stack(self, turn, self.composer.snapshot)
         self._task = task or asyncio.current_task()
         try:
-            if self.state.phase == "new":
-                if self.state.services.gate is not None:
-                    await self.state.admit()
-                self.state.open()
+            if state.phase == "new":
+                if state.services.gate is not None:
+                    await state.admit()
+                state.open()
             if stack is None:
                 await self.asker.ask(turn, self)
             else:
@@ -204,7 +204,7 @@ class Run(Struct, eq=False, weakref=True):
             if not self.composer.finished:
                 raise UpstreamError(CLOSED, 502)
             if (failure := self.composer.error) is not None:
-                self.state.spent.fail(failure, failure.status)
+                state.spent.fail(failure, failure.status)
         except AnswerTooLong as reached:
             self._end_at_limit(reached)
         except RunStopped as stop:

@@ -180,7 +180,7 @@ def without_nulls(value: S) -> S:
     return structs.replace(value, **dict.fromkeys(nulls, UNSET))
 
 
-_get_forms = attrgetter(
+_get_uncommon = attrgetter(
     "conversation",
     "tools",
     "truncation",
@@ -221,12 +221,12 @@ def new_response(
         for name, value in zip(SAMPLING, sampling, strict=True):
             if value is not None:
                 setattr(response, name, value)
-    if any(_get_forms(request)):
-        _echo_forms(request, response)
+    if any(_get_uncommon(request)):
+        _echo_uncommon(request, response)
     return response
 
 
-def _echo_forms(request: Request, response: Response) -> None:
+def _echo_uncommon(request: Request, response: Response) -> None:
     """Set what most requests leave out."""
     if request.conversation:
         response.conversation = {"id": request.conversation}
