@@ -44,7 +44,9 @@ class Pool:
             if connection.expires <= now or not connection.keeps:
                 connection.abort()
             elif connection.has_unasked():
-                self._wait_until(connection, now + LINGER)  # the event loop reads it and judges it
+                connection.expires = expires = now + LINGER  # the event loop reads it and judges it
+                if expires < self._deadlines.next:
+                    self._deadlines.look_at(expires)
             else:
                 connection.expires = 0.0
                 return connection
@@ -80,10 +82,7 @@ class Pool:
         if connection.pieces:
             connection.pieces.clear()
         origin.idle.append(connection)
-        self._wait_until(connection, connection.heard + seconds)
-
-    def _wait_until(self, connection: UpstreamConnection, expires: float) -> None:
-        connection.expires = expires
+        connection.expires = expires = connection.heard + seconds
         if expires < self._deadlines.next:
             self._deadlines.look_at(expires)
 

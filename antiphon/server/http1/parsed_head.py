@@ -39,9 +39,9 @@ class ParsedHead(Head, eq=False):
 
 
 def parsed_head(parser: Parser, url: bytes, headers: Sequence[tuple[bytes, bytes]]) -> ParsedHead:
-    """The head that the parser has come to the end of; of several headers with one name it has the last."""
-    names, values = zip(*headers, strict=True) if headers else ((), ())
-    fields = dict(zip(map(_lowered, names), map(bytes.rstrip, values), strict=True))
+    """The head that the parser has come to the end of; of several headers with one name it has one."""
+    spelled = dict(headers)
+    fields = dict(zip(map(_lowered, spelled), map(bytes.rstrip, spelled.values()), strict=True))
     repeats, refusal = len(fields) < len(headers), None
     path, _, query = url.partition(b"?")
     if not url.startswith(b"/"):
@@ -50,11 +50,17 @@ def parsed_head(parser: Parser, url: bytes, headers: Sequence[tuple[bytes, bytes
     if "%" in text:
         text = unquote(text)
     is_old = parser.get_http_version() != "1.1"
-    head = ParsedHead(parser.get_method().decode(), text, query, fields, is_old)
-    head.url = url
-    head.refusal = refusal
-    head.repeats = repeats
-    head.keeps = parser.should_keep_alive() and not is_old
+    head = ParsedHead(
+        parser.get_method().decode(),
+        text,
+        query,
+        fields,
+        is_old,
+        refusal=refusal,
+        url=url,
+        keeps=parser.should_keep_alive() and not is_old,
+        repeats=repeats,
+    )
     if b"x-request-id" in fields:
         head.request_id = given_id(fields)
     return head
