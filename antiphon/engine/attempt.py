@@ -64,14 +64,14 @@ class Attempt(Struct, eq=False):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        run, info, spent, turn = self.run, self.info, self.spent, self.turn
+        run, spent = self.run, self.spent
         spent.seconds, spent.attempts = perf_counter() - self._began, 1
         self._judge(error)
         run.spent.add(spent)
-        if turn is not None and turn.upstream_status:
-            info.upstream_status, info.upstream_id = turn.upstream_status, turn.upstream_id
+        if (turn := self.turn) is not None and turn.upstream_status:
+            self.info.upstream_status, self.info.upstream_id = turn.upstream_status, turn.upstream_id
         for hear in run.services.heard.attempt_ended:
-            call_listener(hear, run, info, spent)
+            call_listener(hear, run, self.info, spent)
 
     def _judge(self, error: BaseException | None) -> None:
         """Note in `spent` how the attempt has ended."""

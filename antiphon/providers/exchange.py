@@ -94,7 +94,12 @@ async def ask(http: UpstreamClient, turn: Turn, prepare: PrepareCall, sink: Sink
             raise errors.from_response(provider, exchange.status, exchange.headers, body, secrets=secrets)
         kind = exchange.content_type
         if kind == "application/json":
-            last = _whole(exchange, parser, exchange.whole() or await exchange.read())
+            body = exchange.whole() or await exchange.read()
+            try:
+                last = parser.whole(body)
+            except UpstreamError as error:
+                errors.add_request_id(error.payload, exchange.headers)
+                raise
         elif kind == "text/html":
             raise errors.invalid(provider, "it answered with a web page; check its base_url")
         else:
@@ -114,14 +119,6 @@ async def ask(http: UpstreamClient, turn: Turn, prepare: PrepareCall, sink: Sink
 def _note_failure(turn: Turn, exchange: UpstreamExchange) -> None:
     turn.upstream_status = exchange.status
     turn.upstream_id = errors.request_id(exchange.headers)
-
-
-def _whole(exchange: UpstreamExchange, parser: Parser, body: bytes) -> list[AnyDelta]:
-    try:
-        return parser.whole(body)
-    except UpstreamError as error:
-        errors.add_request_id(error.payload, exchange.headers)
-        raise
 
 
 async def _follow(exchange: UpstreamExchange, parser: Parser, sink: Sink, reuse: bool) -> list[AnyDelta]:

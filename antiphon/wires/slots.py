@@ -96,10 +96,7 @@ class FairSlots:
 _tenant: ContextVar[str] = ContextVar("tenant", default="")
 
 
-def work_for(tenant: str) -> None:
-    """Mark this task, and the tasks that it starts, as working for this tenant."""
-    _tenant.set(tenant)
+work_for: Callable[[str], object] = _tenant.set
+"""Mark this task, and the tasks that it starts, as working for this tenant."""
 
-
-def tenant_at_work() -> str:
-    return _tenant.get()
+tenant_at_work: Callable[[], str] = _tenant.get

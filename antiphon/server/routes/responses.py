@@ -41,12 +41,12 @@ def create(gateway: Gateway, exchange: Exchange) -> Awaitable[None]:
 async def _create(gateway: Gateway, exchange: Exchange, request: Request, *, skipped: list[str]) -> None:
     if skipped:
         exchange.context = replace(exchange.context, skipped=tuple(skipped))
-    exchange.context.dialect.check_words(request)
+    dialect = exchange.context.dialect
+    dialect.check_words(request)
     if request.background:
         await background.create(gateway, exchange, request)
         return
     exchange.watch()
-    dialect = exchange.context.dialect
     run = await gateway.engine.start(
         request, exchange.new_run(gateway), stream_error_codes=dialect.stream_error_codes
     )
