@@ -435,7 +435,7 @@ class Engine:
             model=response.model,
             created_at=response.created_at,
             body=body,
-            is_cut=True,
+            lacks_output=True,
             input=encode_all(given, is_large),
             output=output,
             names=[item.id for item in given + made if item.id],

@@ -21,7 +21,9 @@ from antiphon.stream import plain_answer
 from antiphon.stream.answer_limit import AnswerTooLong
 from antiphon.stream.composer import Composer
 from antiphon.stream.deltas import AnyDelta, Failure, Finish
+from antiphon.wires.freed_memory import give_back_memory
 from antiphon.wires.run_gate import RunStopped
+from antiphon.wires.worker_thread import in_worker_thread
 
 log = logging.getLogger(__name__)
 
@@ -44,10 +46,10 @@ class End(Protocol):
         """Wait until more can be put."""
 
     async def put_long(self, event: AnyEvent) -> None:
-        """Take one event that may take long to encode, and let others have their turn."""
+        """Take one of the last events of a long answer, and let others have their turn."""
 
     async def close(self, events: list[AnyEvent]) -> None:
-        """Take the last events: the response is stored."""
+        """Take the last events, unless `put_long` has: the response is stored."""
 
 
 class Run(Struct, eq=False, weakref=True):
@@ -301,6 +303,7 @@ class Run(Struct, eq=False, weakref=True):
         """A response that cannot be stored fails after all."""
         if self.is_long:
             self.turn.is_large = True  # so that it is encoded apart from the event loop
+            await in_worker_thread(give_back_memory)  # its pieces are joined, and many
         try:
             await save(self)
             if self.state.settlements is not None:

@@ -26,7 +26,7 @@ from antiphon.providers.model_lists import ModelLists
 from antiphon.providers.registry import create_provider
 from antiphon.server.access import AccessControl
 from antiphon.server.auditing import Audits
-from antiphon.server.body_memory import BodyMemory, FreedMemory
+from antiphon.server.body_memory import BodyMemory
 from antiphon.server.chat_protocol import ChatDefaults
 from antiphon.server.logs import RequestLog
 from antiphon.server.sessions import Sessions
@@ -38,6 +38,7 @@ from antiphon.tools.file_search import FileSearch
 from antiphon.tools.file_search.library import Library
 from antiphon.tools.registry import create_tools
 from antiphon.wires.data_folder import default_data_folder
+from antiphon.wires.freed_memory import FreedMemory
 from antiphon.wires.sealing import Seal
 
 log = logging.getLogger("antiphon.server")

@@ -177,7 +177,7 @@ class NewResponse(Struct, frozen=True, gc=False):
     job: bytes | None = None
     conversation: str | None = None
     settlements: Sequence[Settlement] = ()
-    is_cut: bool = False
+    lacks_output: bool = False
     """The `body` has an empty output, in place of the one that is given beside it."""
 
 

@@ -22,13 +22,13 @@ def insert_output(body: bytes, output: bytes) -> bytes:
     return b"".join((body[:at], output, body[at:]))
 
 
-def cut_output(body: bytes, output: bytes, is_cut: bool = False) -> tuple[bytearray, int]:
+def cut_output(body: bytes, output: bytes, lacks_output: bool = False) -> tuple[bytearray, int]:
     """Removes the output from a body, and returns the rest with the index of the output, or -1 without one.
 
-    The store keeps the output in a column of its own. With `is_cut` it is not in the body.
+    The store keeps the output in a column of its own. With `lacks_output` it is not in the body.
     """
     at = body.find(_OUTPUT) + len(_OUTPUT)
-    if is_cut:
+    if lacks_output:
         return bytearray(body), at if output else -1
     if not output or not body.startswith(output, at):
         return bytearray(body), -1

@@ -89,9 +89,11 @@ class Heard:
 
     async def put_long(self, event: AnyEvent) -> None:
         self.put([event])
+        await asyncio.sleep(0)
 
     async def close(self, events: list[AnyEvent]) -> None:
-        self.put(events)
+        if events:
+            self.put(events)
         self.is_closed = True
 
 

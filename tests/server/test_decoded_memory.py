@@ -7,9 +7,11 @@ import threading
 
 import pytest
 
-from antiphon.server.body_memory import WORTH, BodyMemory, FreedMemory, MemoryShare, decoded_size
+from antiphon.server.body_memory import BodyMemory, MemoryShare, decoded_size
 from antiphon.spec.decode import decode_request
 from antiphon.spec.errors import SpecError
+from antiphon.wires import freed_memory
+from antiphon.wires.freed_memory import WORTH, FreedMemory
 from antiphon.wires.pieces import Pieces, decode_pieces
 from tests.server.conftest import Serve
 from tests.server.http_calls import Json, dial
@@ -139,16 +141,16 @@ async def test_memory_goes_back_to_the_system_once_it_is_worth_it(monkeypatch: p
     trimmed = asyncio.Event()
     loop = asyncio.get_running_loop()
     freed = FreedMemory()
-    assert freed._trim is not None, "this C library has no malloc_trim"
-    trim = freed._trim
+    assert freed_memory._trim is not None, "this C library has no malloc_trim"
+    trim = freed_memory._trim
 
     def trimming(pad: int) -> object:
         done = trim(pad)
         loop.call_soon_threadsafe(trimmed.set)
         return done
 
-    monkeypatch.setattr("antiphon.server.body_memory._SOON", 0.0)
-    freed._trim = trimming
+    monkeypatch.setattr("antiphon.wires.freed_memory._SOON", 0.0)
+    monkeypatch.setattr(freed_memory, "_trim", trimming)
     freed.add(WORTH - 1)
     await asyncio.sleep(0)
     assert [freed._is_due] == [False]

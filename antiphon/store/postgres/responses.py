@@ -111,7 +111,7 @@ def plan(new: base.NewResponse) -> PostgresPlan:
 
 def _row(plan: PostgresPlan) -> Row:
     new = plan.response
-    body, spliced = cut_output(new.body, new.output, new.is_cut)
+    body, spliced = cut_output(new.body, new.output, new.lacks_output)
     return (
         new.id,
         new.tenant,

@@ -38,6 +38,8 @@ VALUES = (
     "nullif(owner, ''), items, nullif(input, x''), nullif(output, x''), body, nullif(spliced, -1)"
 )
 _ITEMS = COLUMNS.split(", ").index("items")
+_INPUT = COLUMNS.split(", ").index("input")
+_OUTPUT = COLUMNS.split(", ").index("output")
 WIDTH = len(COLUMNS.split(",")) + 1
 # SQLite before 3.32 allows 999 parameters in a statement.
 MOST = 999 // WIDTH
@@ -102,7 +104,7 @@ def plan(new: base.NewResponse) -> Plan:
     else:
         place = base.ItemPosition(previous.place.chain, previous.place.position + 1)
         follows = previous.response
-    body, spliced = cut_output(new.body, output, new.is_cut)
+    body, spliced = cut_output(new.body, output, new.lacks_output)
     row = (
         key,
         new.id,
@@ -172,7 +174,10 @@ def insert(db: sqlite3.Connection, rows: Sequence[Row]) -> list[Row]:
     values = list(itertools.chain.from_iterable(rows))
     values += _BLANK * (size - len(rows))
     left: list[Row] = []
-    if db.execute(insert_statement(size, follow), values).rowcount != len(rows):
+    inserted = db.execute(insert_statement(size, follow), values).rowcount
+    if any(len(row[_INPUT]) + len(row[_OUTPUT]) > LARGE for row in rows):
+        db.execute(insert_statement(size, follow), _BLANK * size)  # or it keeps its copy of the values
+    if inserted != len(rows):
         found = "SELECT 1 FROM responses WHERE key = ? AND id IS ?"
         left = [row for row in rows if db.execute(found, row[:2]).fetchone() is None]
         rows = [row for row in rows if row not in left]

@@ -116,22 +116,26 @@ class ConnectionThread(threading.Thread):
         self.cpu = 0.0
 
     def run(self) -> None:
-        more = True
-        while more:
-            jobs, more = self._take()
-            if jobs:
-                clock, cpu = time.perf_counter(), time.thread_time()
-                self.carry_out(jobs)
-                self.seconds += time.perf_counter() - clock
-                self.cpu += time.thread_time() - cpu
-                self.jobs += len(jobs)
-                self.batches += 1
-                for job in jobs:
-                    if job.then is not None and job.error is None:
-                        job.then()
-                self._call(resolve_all, jobs)
+        while self._carry_out_batch():
+            pass  # and holds nothing of the last batch while it waits for the next
         self._db.close()
         self._call(self.ended.set_result, None)
+
+    def _carry_out_batch(self) -> bool:
+        """Waits for jobs and carries them out; False after the last."""
+        jobs, more = self._take()
+        if jobs:
+            clock, cpu = time.perf_counter(), time.thread_time()
+            self.carry_out(jobs)
+            self.seconds += time.perf_counter() - clock
+            self.cpu += time.thread_time() - cpu
+            self.jobs += len(jobs)
+            self.batches += 1
+            for job in jobs:
+                if job.then is not None and job.error is None:
+                    job.then()
+            self._call(resolve_all, jobs)
+        return more
 
     def _take(self) -> tuple[list[Job], bool]:
         job = self._queue.get()

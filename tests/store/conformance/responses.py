@@ -41,7 +41,9 @@ class Responses:
         self, store: Store, output: bytes, body: bytes
     ) -> None:
         given = b'{"output":[],"a":1}'
-        await store.save(NewResponse("r", "acme", "completed", "m", 1, given, output=output, is_cut=True))
+        await store.save(
+            NewResponse("r", "acme", "completed", "m", 1, given, output=output, lacks_output=True)
+        )
         found = await store.get("acme", "r")
         assert found is not None
         assert found.body == body
