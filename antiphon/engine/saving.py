@@ -44,6 +44,7 @@ class Saving(Struct, eq=False):
         is_large = run.turn.is_large
         if run.turn.request.store:
             record = self.engine.record
+            run.state.settle()  # a gate is called on the event loop alone; the record finds what it gave
             new = await in_worker_thread(record, run, self.tenant) if is_large else record(run, self.tenant)
             await self.engine.store.save(new)
         if self.memory is not None and run.response.status in ("completed", "incomplete"):

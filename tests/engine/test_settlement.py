@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -439,6 +440,33 @@ async def test_a_response_that_is_deleted_while_its_process_is_gone_is_settled(t
     assert await two.charges() == [(job.id, [0, 0])]
     assert (one.gate.ended, two.gate.ended) == ([], [job.id])
     await store.close()
+
+
+@pytest.mark.parametrize("is_background", [False, True])
+async def test_a_gate_is_called_on_the_event_loop_for_large_responses_too(
+    store: Store, monkeypatch: pytest.MonkeyPatch, is_background: bool
+) -> None:
+    gateway, threads = Gateway(store, Scenes("a", FINE)), list[threading.Thread]()
+    settle = gateway.gate.settle
+
+    def note_thread(spent: Spent) -> Sequence[SettlementRow]:
+        threads.append(threading.current_thread())
+        return settle(spent)
+
+    monkeypatch.setattr(gateway.gate, "settle", note_thread)
+    state = gateway.engine.new_run(RequestContext(tenant=TENANT, is_large=True))
+    if is_background:
+        async with gateway.background() as background:
+            request = Request(input="hi", background=True)
+            job = await background.start(request, state)
+            assert await gateway.end_of(job.id) == "completed"
+            await background.wait_until_idle()
+    else:
+        run = await gateway.engine.start(Request(input="hi"), state)
+        assert run.turn.is_large
+        await run.result()
+    assert [charge for _, charge in await gateway.charges()] == [[5, 1]]
+    assert threads == [threading.main_thread()]
 
 
 @pytest.mark.parametrize("is_background", [False, True])

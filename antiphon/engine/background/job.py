@@ -21,7 +21,15 @@ from antiphon.engine.saving import encode_all, stored
 from antiphon.spec.codec import encode
 from antiphon.spec.events import AnyEvent, LifecycleEvent
 from antiphon.spec.response import Receipt, Response
-from antiphon.store.base import Append, Change, NewResponse, StoreConflict, StoreError, StoreUnavailable
+from antiphon.store.base import (
+    Append,
+    Change,
+    NewResponse,
+    Settlement,
+    StoreConflict,
+    StoreError,
+    StoreUnavailable,
+)
 from antiphon.stream.composer import Composer
 from antiphon.stream.framing import single_line
 from antiphon.wires.worker_thread import in_worker_thread
@@ -318,7 +326,8 @@ class BackgroundJob:
                     self.id, self._owner, first, events, attempt=self.attempt, job=job
                 )
             else:
-                is_large, given = self._run.turn.is_large, (state, first, events, job)
+                # A gate is called on the event loop alone, so before a large change is made in a thread.
+                is_large, given = self._run.turn.is_large, (state, first, events, job, self._settle(state))
                 change = (
                     await in_worker_thread(self._row_change, *given) if is_large else self._row_change(*given)
                 )
@@ -344,10 +353,21 @@ class BackgroundJob:
         self._unwritten_state = self._unwritten_state or state
         self._due = self._loop.time() + self._pace.retry
 
-    def _row_change(self, response: Response, first: int, events: list[bytes], job: bytes | None) -> Change:
-        output = append = None
+    def _settle(self, response: Response) -> Sequence[Settlement]:
+        """What the gate wants to be stored with this state of the response."""
         if (problem := self.problem) is not None:
             self.state.spent.fail(problem.payload, problem.status)
+        return self.state.settle() if response.is_terminal else ()
+
+    def _row_change(
+        self,
+        response: Response,
+        first: int,
+        events: list[bytes],
+        job: bytes | None,
+        settlements: Sequence[Settlement],
+    ) -> Change:
+        output = append = None
         if response.is_terminal:
             output = stored(response.output)
             conversation = self._run.turn.request.conversation
@@ -366,7 +386,7 @@ class BackgroundJob:
             at=self._engine.clock(),
             attempt=self.attempt,
             job=job,
-            settlements=self.state.settle() if response.is_terminal else (),
+            settlements=settlements,
         )
 
     def _wake_waiting(self) -> None:
