@@ -28,11 +28,14 @@ class Asker(Protocol):
         """Put the answer into the sink; its last delta is `Finish` or `Failure`."""
 
     def resume(
-        self, before: Unfinished | None, sent: Mapping[str, Set[str]], progress: HostedProgress | None
+        self,
+        unfinished: Unfinished | None,
+        sent_events: Mapping[str, Set[str]],
+        progress: HostedProgress | None,
     ) -> bool:
         """Go on with what another process has begun. False: nothing may follow that.
 
-        `before` is what there is of the answer, `sent` the events that each open item has had, and
+        `unfinished` is what there is of the answer, `sent_events` the events that each open item has had, and
         `progress` how far hosted tools have come.
         """
 
@@ -47,19 +50,19 @@ class SingleTarget(Struct, eq=False):
     target: Target
     context: Resolved
     capabilities: Capabilities
-    before: Unfinished | None = None
+    unfinished: Unfinished | None = None
     """What another process has made of the answer, where that is to be gone on with."""
 
     __repr__ = object.__repr__  # which shows no prompt
 
     def ask(self, turn: Turn, sink: Sink) -> Awaitable[None]:
-        if self.before is None:
+        if self.unfinished is None:
             return ask(self.run, self.target, turn, sink, self.context)
-        return self._continue(self.before, turn, sink)
+        return self._continue(self.unfinished, turn, sink)
 
-    async def _continue(self, before: Unfinished, turn: Turn, sink: Sink) -> None:
+    async def _continue(self, unfinished: Unfinished, turn: Turn, sink: Sink) -> None:
         provider = self.run.settings.providers[self.target.provider]
-        how = Continuation.on(provider, turn, before)
+        how = Continuation.on(provider, turn, unfinished)
         request = how.begin(turn.request, sink)
         if request is None:
             return
@@ -69,17 +72,20 @@ class SingleTarget(Struct, eq=False):
         rest = replace(turn, request=request)
         await ask(self.run, self.target, rest, joined, self.context, how.added)
 
-    def go_on(self, before: Unfinished) -> None:
-        """The target goes on with what has been said."""
-        if before.items or before.text:
-            self.before = before
+    def continue_from(self, unfinished: Unfinished) -> None:
+        """Have the target continue what has been said."""
+        if unfinished.items or unfinished.text:
+            self.unfinished = unfinished
 
     def resume(
-        self, before: Unfinished | None, sent: Mapping[str, Set[str]], progress: HostedProgress | None
+        self,
+        unfinished: Unfinished | None,
+        sent_events: Mapping[str, Set[str]],
+        progress: HostedProgress | None,
     ) -> bool:
-        if before is not None:
-            self.go_on(before)
-        return before is not None
+        if unfinished is not None:
+            self.continue_from(unfinished)
+        return unfinished is not None
 
     def keep_progress(self, log: ProgressLog) -> None:
         return
@@ -94,7 +100,10 @@ class NoTarget(Struct, eq=False):
         sink.put([Finish()])
 
     def resume(
-        self, before: Unfinished | None, sent: Mapping[str, Set[str]], progress: HostedProgress | None
+        self,
+        unfinished: Unfinished | None,
+        sent_events: Mapping[str, Set[str]],
+        progress: HostedProgress | None,
     ) -> bool:
         return False
 

@@ -243,13 +243,13 @@ class Engine:
         assert target is not None
         plan.turn.is_large = resolved.is_large
 
-        def asker_of(turn: Turn, said: Callable[[], Response]) -> SingleTarget | TargetRouter:
+        def make_asker(turn: Turn, said: Callable[[], Response]) -> SingleTarget | TargetRouter:
             state.turn = turn
             if (usable := state.usable) is None:
                 return SingleTarget(state, target, context, takes)
             return self.router(usable, turn, state, context, memory, composer, said, composer.response.id)
 
-        return HostedLoop(state, plan, context, composer, asker_of, takes)
+        return HostedLoop(state, plan, context, composer, make_asker, takes)
 
     def _composer(
         self,
@@ -380,9 +380,9 @@ class Engine:
             keys = chain_keys(request, tenant, name, context.request_id if memory is not None else "")
             keys += response_keys(tenant, name, response_id) if response_id else []
             if request.store or memory is not None or response_id:
-                router.remembers = partial(response_keys, tenant, name)
-            router.keys = keys
-        router.tells = True
+                router.keys_of_response = partial(response_keys, tenant, name)
+            router.chain_keys = keys
+        router.leaves_receipt = True
         return router
 
     def decide(self, request: Request, context: RequestContext) -> RoutingDecision:

@@ -19,7 +19,7 @@ class ResponseState(Struct, eq=False):
 
     run: RunState
     composer: Composer
-    said: Callable[[], Response] | None = None
+    snapshot_of_turn: Callable[[], Response] | None = None
     """What the model has said in this model turn, where a response has several."""
 
     __repr__ = object.__repr__  # which shows no prompt
@@ -37,7 +37,7 @@ class ResponseState(Struct, eq=False):
         run.target, run.turn = target, turn
 
     def snapshot(self) -> Response:
-        return self.composer.snapshot() if self.said is None else self.said()
+        return self.composer.snapshot() if self.snapshot_of_turn is None else self.snapshot_of_turn()
 
     def find_open_text(self) -> tuple[str, int]:
         return find_open_text(self.composer.snapshot())

@@ -47,12 +47,12 @@ class TurnAsker(Protocol):
     def ask(self, turn: Turn, sink: Sink) -> Awaitable[None]:
         """Put the answer into the sink."""
 
-    def go_on(self, before: Unfinished) -> None:
-        """The answer goes on with this."""
+    def continue_from(self, unfinished: Unfinished) -> None:
+        """Have the answer continue this."""
 
 
-_AskerOf = Callable[[Turn, Callable[[], Response]], TurnAsker]
-"""Gives what asks for a model turn; the second argument says what the model has said in it so far."""
+_MakeAsker = Callable[[Turn, Callable[[], Response]], TurnAsker]
+"""Makes the asker of a model turn; the second argument says what the model has said in it so far."""
 
 
 class HostedLoop:
@@ -67,7 +67,7 @@ class HostedLoop:
         plan: HostedPlan,
         resolved: Resolved,
         composer: Composer,
-        asker_of: _AskerOf,
+        make_asker: _MakeAsker,
         capabilities: Capabilities,
     ) -> None:
         """`resolved` is this loop's own copy; what is said and run is appended to its items."""
@@ -76,34 +76,37 @@ class HostedLoop:
         self._tools = run.settings.hosted
         self._plan = plan
         self._resolved = resolved
-        self._start = len(resolved.items)
+        self._context_length = len(resolved.items)
         self._composer = composer
-        self._asker_of = asker_of
+        self._make_asker = make_asker
         self.progress = HostedProgress()
         self.citations = Citations()
         """What the tools find, and what earlier results show: the run replaces its marks."""
-        self.journal: ProgressLog | None = None
+        self.progress_log: ProgressLog | None = None
         """Where the progress is written, if another process may have to go on with this response."""
-        self._sent: Mapping[str, Set[str]] | None = None
+        self._sent_events: Mapping[str, Set[str]] | None = None
         """Set where this process goes on with another's: the events that each open item has had."""
 
     def resume(
-        self, before: Unfinished | None, sent: Mapping[str, Set[str]], progress: HostedProgress | None
+        self,
+        unfinished: Unfinished | None,
+        sent_events: Mapping[str, Set[str]],
+        progress: HostedProgress | None,
     ) -> bool:
         """Go on with what another process has begun; what is open is judged when the tools are open."""
-        self._sent = sent
+        self._sent_events = sent_events
         self.progress = progress or HostedProgress()
         self._composer.response.usage = self.progress.usage
         return True
 
     def keep_progress(self, log: ProgressLog) -> HostedProgress:
-        self.journal = log
+        self.progress_log = log
         return self.progress
 
     async def ask(self, turn: Turn, sink: Sink) -> None:
         # The model sees the marks of earlier results too, also of those that another process has got.
-        said = self._composer.snapshot().output
-        earlier = [*self._resolved.items, *said], turn.tenant
+        output = self._composer.snapshot().output
+        earlier = [*self._resolved.items, *output], turn.tenant
         find, is_large = self._tools.history.sources, self._resolved.is_large
         kept = await in_worker_thread(find, *earlier) if is_large else find(*earlier)
         self.citations.add_earlier(kept)
@@ -117,18 +120,18 @@ class HostedLoop:
             tools = self._tools
             settings, history = tools.settings, tools.history
             runner = CallRunner(
-                self._run, settings, history, beginning, citations, tools.secrets, self.journal
+                self._run, settings, history, beginning, citations, tools.secrets, self.progress_log
             )
-            begun: Unfinished | None = None
-            if self._sent is not None and self._composer.snapshot().output:
+            unfinished: Unfinished | None = None
+            if self._sent_events is not None and self._composer.snapshot().output:
                 beginning.drop()  # what tools say before the model does has been said
             if not self.progress.is_begun:
-                await self._resume(opened, names, runner, beginning)
-            if self._sent is not None:
-                begun = await self._take_up(turn.request, names, runner, beginning, self._sent)
-                if begun is None:
+                await self._run_approved_calls(opened, names, runner, beginning)
+            if self._sent_events is not None:
+                unfinished = await self._take_up(turn.request, names, runner, beginning, self._sent_events)
+                if unfinished is None:
                     return
-            await self._turns(turn.request, names, beginning, runner, begun)
+            await self._turns(turn.request, names, beginning, runner, unfinished)
 
     # --- before the model speaks --------------------------------------------------------------------------
 
@@ -142,7 +145,7 @@ class HostedLoop:
                 request=turn.request,
                 tenant=turn.tenant,
                 response_id=self._composer.response.id,
-                items=resolved.items[: self._start],
+                items=resolved.items[: self._context_length],
                 given=resolved.input,
                 put=held.extend,
                 param=wanted.param,
@@ -164,7 +167,7 @@ class HostedLoop:
         beginning.hold([delta for deltas in held for delta in deltas])
         return [task.result() for task in tasks]
 
-    async def _resume(
+    async def _run_approved_calls(
         self, opened: Sequence[OpenedTool], names: FunctionNames, runner: CallRunner, beginning: "Beginning"
     ) -> None:
         """Run what the client has allowed since the last response."""
@@ -204,24 +207,24 @@ class HostedLoop:
         names: FunctionNames,
         runner: CallRunner,
         beginning: "Beginning",
-        told: Mapping[str, Set[str]],
+        sent_events: Mapping[str, Set[str]],
     ) -> Unfinished | None:
         """Go on where another process stopped: what was said of the model turn; None if that is the end."""
         progress, composer = self.progress, self._composer
         beginning.accepted()
         self._add(progress.earlier())
-        taken = TakenCalls(composer, names, beginning.put_all, told)
+        taken = TakenCalls(composer, names, beginning.put_all, sent_events)
         if progress.started is not None:
             made = await taken.take_up(progress.started, runner)
             await self._run_calls(made, runner)
-            if self._ends(made, request, beginning):
+            if self._put_end_if_last(made, request, beginning):
                 return None
         else:
             taken.fail_half_written(self._tools.item_types)
-        before = resumable(composer.snapshot(), request, progress.shown)
-        if before is None:
+        unfinished = resumable(composer.snapshot(), request, progress.shown)
+        if unfinished is None:
             beginning.put([Failure(UNFINISHED)])
-        return before
+        return unfinished
 
     # --- model turns --------------------------------------------------------------------------------------
 
@@ -231,7 +234,7 @@ class HostedLoop:
         names: FunctionNames,
         beginning: "Beginning",
         runner: CallRunner,
-        begun: Unfinished | None,
+        unfinished: Unfinished | None,
     ) -> None:
         progress = self.progress
         while True:
@@ -243,7 +246,7 @@ class HostedLoop:
                 return
             tools = [*self._plan.turn.tools, *names.declared()]
             turn = replace(self._plan.turn, request=asked, tools=tools, items=[])
-            said = ModelTurn(
+            model_turn = ModelTurn(
                 beginning,
                 number,
                 names,
@@ -251,30 +254,30 @@ class HostedLoop:
                 self._composer.response,
                 lambda blob: self._composer.seal(blob),
                 self._composer.room.bytes,
-                begun,
+                unfinished,
             )
             bounded = replace(asked, max_tool_calls=left)
             sink = (
-                PolicySink(said, bounded, turn.note(POLICY), limit=turn.answer_limit)
+                PolicySink(model_turn, bounded, turn.note(POLICY), limit=turn.answer_limit)
                 if restricts(bounded)
-                else said
+                else model_turn
             )
-            asker = self._asker_of(turn, said.snapshot)
-            if begun is not None:
-                asker.go_on(begun)
+            asker = self._make_asker(turn, model_turn.snapshot)
+            if unfinished is not None:
+                asker.continue_from(unfinished)
             await asker.ask(turn, sink)
-            begun = None
+            unfinished = None
             # Of the calls of hosted functions the response has seen less than the model has said.
             room = self._composer.room
-            room.bytes = min(room.bytes, said.room)
-            if said.finish is None:
+            room.bytes = min(room.bytes, model_turn.room)
+            if model_turn.finish is None:
                 return  # it failed, which has been put, or it broke off
-            if said.is_cut or not said.calls:
-                beginning.put([said.finish])
+            if model_turn.is_cut or not model_turn.calls:
+                beginning.put([model_turn.finish])
                 return
-            made = await self._record_turn(said)
+            made = await self._record_turn(model_turn)
             await self._run_calls(made, runner)
-            if self._ends(made, request, beginning):
+            if self._put_end_if_last(made, request, beginning):
                 return
             await beginning.ready()
 
@@ -291,7 +294,7 @@ class HostedLoop:
             if most <= 0:
                 return None
             most = max(most, _LEAST_TOKENS)
-        added = self._resolved.items[self._start :]
+        added = self._resolved.items[self._context_length :]
         return replace(
             base,
             input=[*self._resolved.input, *added] if added else base.input,
@@ -300,27 +303,30 @@ class HostedLoop:
             max_output_tokens=most,
         )
 
-    async def _record_turn(self, said: ModelTurn) -> TurnCalls:
+    async def _record_turn(self, model_turn: ModelTurn) -> TurnCalls:
         """Count the turn, write down that its hosted calls begin, and return them."""
-        progress, output = self.progress, said.output()
-        made = [item for item in output if isinstance(item, FunctionCall) and said.is_hosted(item)]
-        assert said.finish is not None
-        is_waiting = said.call_count() > len(made)
+        progress, output = self.progress, model_turn.output()
+        made = [item for item in output if isinstance(item, FunctionCall) and model_turn.is_hosted(item)]
+        assert model_turn.finish is not None
+        is_waiting = model_turn.call_count() > len(made)
         turn = ModelTurnId(f"{self._composer.response.id}:{progress.turns}", has_client_calls=is_waiting)
         progress.turns += 1
-        progress.calls += said.call_count()
-        if said.usage is not None:
-            progress.usage = said.usage if progress.usage is None else progress.usage.plus(said.usage)
-        counted = said.usage.output_tokens if said.usage is not None else estimated_tokens(output)
+        progress.calls += model_turn.call_count()
+        if model_turn.usage is not None:
+            progress.usage = (
+                model_turn.usage if progress.usage is None else progress.usage.plus(model_turn.usage)
+            )
+        counted = model_turn.usage.output_tokens if model_turn.usage is not None else estimated_tokens(output)
         progress.output_tokens += counted
         ready = [
-            Ready(hosted.opened, call, one) for (hosted, call), one in zip(said.calls, made, strict=True)
+            Ready(hosted.opened, call, one)
+            for (hosted, call), one in zip(model_turn.calls, made, strict=True)
         ]
-        return await self._note_start(TurnCalls(turn, output, ready, said.finish, is_waiting))
+        return await self._note_start(TurnCalls(turn, output, ready, model_turn.finish, is_waiting))
 
     async def _note_start(self, made: TurnCalls) -> TurnCalls:
         """The calls, once it is written that they are run, where another process may have to go on."""
-        if self.journal is None:
+        if self.progress_log is None:
             return made
         calls = [
             StartedCall(
@@ -334,7 +340,7 @@ class HostedLoop:
         ]
         reason = None if made.finish is None else made.finish.reason
         self.progress.started = StartedCalls(made.turn, raw_items(made.said), calls, reason, made.is_waiting)
-        await self.journal.commit()
+        await self.progress_log.commit()
         ready = [one._replace(started=call) for one, call in zip(made.ready, calls, strict=True)]
         return replace(made, ready=ready)
 
@@ -343,14 +349,14 @@ class HostedLoop:
         outputs = await runner.run(made.ready, made.turn)
         made.is_waiting = made.is_waiting or any(one is None for one in outputs)
         self._add([*made.said, *made.results, *(one for one in outputs if one is not None)])
-        if self.journal is not None:
+        if self.progress_log is not None:
             progress = self.progress
-            progress.started, progress.added = None, raw_items(self._resolved.items[self._start :])
+            progress.started, progress.added = None, raw_items(self._resolved.items[self._context_length :])
             progress.shown = len(self._composer.snapshot().output)
-            self.journal.progress_changed()
+            self.progress_log.progress_changed()
 
-    def _ends(self, made: TurnCalls, request: Request, beginning: "Beginning") -> bool:
-        """Was this the last turn? Then the end of the response is put."""
+    def _put_end_if_last(self, made: TurnCalls, request: Request, beginning: "Beginning") -> bool:
+        """Put the end of the response if this was the last turn, and say whether it was."""
         if made.finish is None:
             return False
         if made.finish.reason == "max_tool_calls" or made.is_waiting:

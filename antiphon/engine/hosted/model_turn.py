@@ -28,13 +28,13 @@ class ModelTurn(WrappingSink):
         sink: Sink,
         number: int,
         names: FunctionNames,
-        before: Usage | None,
+        earlier_usage: Usage | None,
         response: Response,
         seal: Callable[[str], str],
         room: int,
-        begun: Unfinished | None = None,
+        unfinished: Unfinished | None = None,
     ) -> None:
-        """`room` is how many bytes may be said, `begun` what was said of this turn before it broke off."""
+        """`room` is how many bytes may be said, `unfinished` what there is of this turn if it broke off."""
         super().__init__(sink)
         self.finish: Finish | None = None
         """How the model ended its turn; None if it has not, or failed."""
@@ -42,7 +42,7 @@ class ModelTurn(WrappingSink):
         """The calls of hosted functions, in the order in which they began."""
         self._number = number
         self._names = names
-        self._before = before
+        self._earlier_usage = earlier_usage
         self._shown: dict[OpenCall, HostedCall] = {}
         self._unnamed: dict[Key, list[CallDelta]] = {}
         self._batch: list[AnyDelta] | None = None
@@ -50,9 +50,9 @@ class ModelTurn(WrappingSink):
         self._said = Composer(
             empty, clock=lambda: 0.0, muted=True, seal=seal, room=AnswerRoom(room, MOST_DELTAS)
         )
-        self._earlier = [] if begun is None else begun.items
-        if begun is not None and begun.text:
-            self._said.feed([TextDelta(begun.text)])
+        self._earlier = [] if unfinished is None else unfinished.items
+        if unfinished is not None and unfinished.text:
+            self._said.feed([TextDelta(unfinished.text)])
 
     @property
     def room(self) -> int:
@@ -107,7 +107,9 @@ class ModelTurn(WrappingSink):
             self.finish = delta
         elif isinstance(delta, UsageDelta):
             usage = delta.usage.balanced()
-            batch.append(UsageDelta(usage if self._before is None else self._before.plus(usage)))
+            batch.append(
+                UsageDelta(usage if self._earlier_usage is None else self._earlier_usage.plus(usage))
+            )
         elif isinstance(delta, ItemEnd) and delta.key is not None and self._is_hosted_key(delta.key):
             return
         else:

@@ -41,13 +41,13 @@ class TakenCalls:
     """Takes up the calls of another process. An open item has its id as its key."""
 
     def __init__(
-        self, composer: Composer, names: FunctionNames, put: Put, told: Mapping[str, Set[str]]
+        self, composer: Composer, names: FunctionNames, put: Put, sent_events: Mapping[str, Set[str]]
     ) -> None:
-        """`told` has the events that each open item has had: none goes out a second time."""
+        """`sent_events` has the events that each open item has had: none goes out a second time."""
         self._composer = composer
         self._names = names
         self._put = put
-        self._told = told
+        self._sent_events = sent_events
         self._quiet: set[Key] = set()
 
     async def take_up(self, started: StartedCalls, runner: CallRunner) -> TurnCalls:
@@ -125,6 +125,6 @@ class TakenCalls:
         for delta in deltas:
             if isinstance(delta, VendorDelta | ItemDelta) and delta.key in self._quiet:
                 continue
-            if isinstance(delta, VendorDelta) and delta.type in self._told.get(str(delta.key), ()):
+            if isinstance(delta, VendorDelta) and delta.type in self._sent_events.get(str(delta.key), ()):
                 continue
             yield delta

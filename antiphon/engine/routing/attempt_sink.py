@@ -24,10 +24,10 @@ from antiphon.wires.run_listener import Spent, total_usage
 Shows = Callable[[str], str | None]
 
 
-class Asking(Protocol):
+class AttemptOwner(Protocol):
     """Who asks, and knows what the client sees."""
 
-    tells: bool
+    leaves_receipt: bool
     """Is there anything to tell about who was asked?"""
 
     def shows(self, item_type: str) -> str | None:
@@ -69,7 +69,7 @@ class AttemptSink(Struct, eq=False):
     """
 
     sink: Sink
-    router: Asking
+    router: AttemptOwner
     grant: Grant
     turn: Turn
     mark: int
@@ -152,7 +152,7 @@ class AttemptSink(Struct, eq=False):
         self.is_finished = True
         if self._held is not None:
             deltas, self._held = [*self._held, *deltas], None
-        if self.first or self.router.tells:
+        if self.first or self.router.leaves_receipt:
             self.router.ends(self, total_usage(self.spent), perf_counter())
         return self.sink.put(deltas)
 

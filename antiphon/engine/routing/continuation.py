@@ -31,12 +31,12 @@ from antiphon.stream.answer_limit import MOST_HELD, TOO_LONG, AnswerTooLong, mem
 from antiphon.stream.open_items import is_json_object
 from antiphon.wires.usage import CHARACTERS_A_TOKEN
 
-_GO_ON = (
+_CONTINUE_TEXT = (
     "Your last message broke off in the middle. Go on with it exactly where it stopped, in the same language "
     "and form, as if it had never been interrupted. Do not greet, explain or start over. Begin by repeating "
     "exactly these last characters of it, and then go on:\n"
 )
-_GO_ON_AFTER = (
+_CONTINUE_AFTER_ITEMS = (
     "Your answer broke off after what you have said so far. Go on from there, and repeat nothing of it. If "
     "nothing is missing, answer with nothing."
 )
@@ -154,7 +154,7 @@ def _length(item: Item) -> int:
 class Continuation(Struct):
     """How one target goes on with an answer."""
 
-    before: Unfinished
+    unfinished: Unfinished
     added: list[Item]
     """What it is given after the transcript."""
     unsent: str
@@ -164,28 +164,28 @@ class Continuation(Struct):
     resent_tokens: int
 
     @classmethod
-    def on(cls, provider: Provider, turn: Turn, before: Unfinished) -> "Continuation":
-        added, anchor = list(_sendable(before.items)), ""
-        text = before.text.rstrip()
+    def on(cls, provider: Provider, turn: Turn, unfinished: Unfinished) -> "Continuation":
+        added, anchor = list(_sendable(unfinished.items)), ""
+        text = unfinished.text.rstrip()
         if text:
             added.append(Message(role="assistant", content=[OutputText(text)]))
             if not _takes_prefill(provider, turn):
                 anchor = last_words(text)
-                added.append(_ask(_GO_ON + anchor))
+                added.append(_ask(_CONTINUE_TEXT + anchor))
         elif added:
-            added.append(_ask(_GO_ON_AFTER))
+            added.append(_ask(_CONTINUE_AFTER_ITEMS))
         resent = sum(map(_length, added)) + len(_NOT_YET) * sum(isinstance(item, _OUTPUTS) for item in added)
-        return cls(before, added, before.text[len(text) :], anchor, _tokens(resent))
+        return cls(unfinished, added, unfinished.text[len(text) :], anchor, _tokens(resent))
 
     def request(self, request: Request) -> Request | None:
         """What is left of it, with room for what is to be repeated; None if the budget is used up."""
         budget = request.max_output_tokens
         if budget is not None:
-            budget -= self.before.output_tokens
+            budget -= self.unfinished.output_tokens
             if budget <= 0:
                 return None
             budget += _tokens(len(self.anchor))
-        calls = any(isinstance(item, FunctionCall | CustomToolCall) for item in self.before.items)
+        calls = any(isinstance(item, FunctionCall | CustomToolCall) for item in self.unfinished.items)
         choice = None if calls else request.tool_choice
         return replace(request, max_output_tokens=budget, tool_choice=choice)
 
@@ -194,20 +194,20 @@ class Continuation(Struct):
 
         `unheard` tokens of what the attempt has said are not there: they were a repetition.
         """
-        usage, before = usage.balanced(), self.before
+        usage, unfinished = usage.balanced(), self.unfinished
         given, said = max(0, usage.input_tokens - self.resent_tokens), max(0, usage.output_tokens - unheard)
         details = usage.input_tokens_details
         return Usage.of(
             given,
-            said + before.output_tokens,
+            said + unfinished.output_tokens,
             cached=min(details.cached_tokens, given),
             written=details.cache_write_tokens or 0,
-            reasoning=min(usage.output_tokens_details.reasoning_tokens, said) + before.reasoning_tokens,
+            reasoning=min(usage.output_tokens_details.reasoning_tokens, said) + unfinished.reasoning_tokens,
         )
 
     def _usage_of_all(self) -> Usage:
         """Where no other target is asked: what has been counted, with all that was said."""
-        counted, said = self.before.usage or Usage(), self.before.output_tokens
+        counted, said = self.unfinished.usage or Usage(), self.unfinished.output_tokens
         return replace(counted, output_tokens=said, total_tokens=counted.input_tokens + said)
 
     def begin(self, request: Request, sink: Sink) -> Request | None:
@@ -218,13 +218,13 @@ class Continuation(Struct):
         left = self.request(request)
         if left is None:
             self.end(sink)
-        elif self.before.has_open_reasoning:
+        elif self.unfinished.has_open_reasoning:
             sink.put([_REASONING_ENDS])
         return left
 
     def end(self, sink: Sink) -> None:
         """Put the end of the answer: no target goes on with it."""
-        closing: list[d.AnyDelta] = [_REASONING_ENDS] if self.before.has_open_reasoning else []
+        closing: list[d.AnyDelta] = [_REASONING_ENDS] if self.unfinished.has_open_reasoning else []
         sink.put([*closing, d.UsageDelta(self._usage_of_all()), d.Finish("length")])
 
 
@@ -286,7 +286,7 @@ class Continued(WrappingSink):
         self._number = number
         self._left_out = left_out
         self._room_for_thoughts = limit
-        before = how.before.text
+        before = how.unfinished.text
         self._seam = Seam(before, how.unsent, how.anchor) if before else None
         self._is_joined = not before  # the open text has gone on, or is over
         self._is_at_text = bool(before)  # what comes belongs to that text
@@ -367,7 +367,7 @@ class Continued(WrappingSink):
         citation = delta.annotation
         if self._seam is None or not self._is_at_text or not isinstance(citation, UrlCitation):
             return [delta]
-        start = self._how.before.offset - self._seam.removed
+        start = self._how.unfinished.offset - self._seam.removed
         if citation.start_index + start < 0:
             return []  # on words of an earlier part
         moved = replace(

@@ -83,11 +83,11 @@ class TargetRouter(Struct, eq=False):
     _response: ResponseInMaking
     prepared_for: Target | None = None
     """The target that response and turn were prepared for; asking it first needs no `retarget`."""
-    keys: Sequence[int] = ()
+    chain_keys: Sequence[int] = ()
     """Which chain the request goes on with."""
-    remembers: Callable[[str], Sequence[int]] | None = None
+    keys_of_response: Callable[[str], Sequence[int]] | None = None
     """Under which keys its response is found."""
-    tells: bool = False
+    leaves_receipt: bool = False
     """Not where the only target is asked for the first time: nothing was decided then."""
     _attempts: list[RouteAttempt] = []
     _continuations: int = 0
@@ -107,12 +107,12 @@ class TargetRouter(Struct, eq=False):
 
     async def ask(self, turn: Turn, sink: Sink) -> None:
         route = self._usable.route
-        routes, mine = route.routes, turn
+        routes, target_turn = route.routes, turn
         dispatch: Dispatch | None = None
         attempt: AttemptSink | None = None
         trouble: UpstreamError | SpecError | None = None
         # Where there is one target, and it is well, nothing is made to go on with before it fails.
-        grant = route.grant_only(turn)
+        grant = route.grant_if_healthy(turn)
         if grant is None:
             dispatch = self._dispatch(turn)
             grant = await next_grant(dispatch, routes.clock)
@@ -120,14 +120,14 @@ class TargetRouter(Struct, eq=False):
             attempt = AttemptSink(sink, self, grant, turn, len(turn.receipts), perf_counter())
             try:
                 if grant.target is not self.prepared_for:
-                    if (begun := self._begin(attempt, mine)) is None:
+                    if (prepared := self._begin(attempt, target_turn)) is None:
                         grant.release(routes.states)
                         return
-                    mine = begun
+                    target_turn = prepared
                 else:
                     turn.target = grant.candidate.state.name
                 target, added, spent = grant.target, attempt.added, attempt.spent
-                await ask(self._run, target, mine, attempt, self._context, added, spent)
+                await ask(self._run, target, target_turn, attempt, self._context, added, spent)
             except (UpstreamError, SpecError) as error:
                 if attempt.is_finished:  # the answer is whole, whatever its upstream does afterwards
                     grant.succeed(routes.states)
@@ -147,9 +147,9 @@ class TargetRouter(Struct, eq=False):
                 trouble = UpstreamError(CLOSED, 502) if ended is None else UpstreamError(ended, ended.status)
             if dispatch is None:
                 dispatch = route.dispatch_after_only()
-                attempt.grant = route.only_grant(turn)
-            self._judge(dispatch, attempt, trouble, turn, mine.upstream_status)
-            mine = replace(turn, upstream_status=0, upstream_id="")
+                attempt.grant = route.make_only_grant(turn)
+            self._judge(dispatch, attempt, trouble, turn, target_turn.upstream_status)
+            target_turn = replace(turn, upstream_status=0, upstream_id="")
             grant = await next_grant(dispatch, routes.clock)
         if trouble is None:
             assert dispatch is not None  # which has found no target
@@ -161,28 +161,31 @@ class TargetRouter(Struct, eq=False):
 
     def _dispatch(self, turn: Turn) -> Dispatch:
         routes = self._route.routes
-        if self.keys:
-            self._held = routes.states.affinity.find(self.keys, routes.clock())
+        if self.chain_keys:
+            self._held = routes.states.affinity.find(self.chain_keys, routes.clock())
             if self._held is None and (previous := self._context.previous) is not None:
                 self._held = self._route.held_by(previous)
         return self._route.dispatch(turn, self._usable, self._held)
 
-    def go_on(self, before: Unfinished) -> None:
-        """The first target goes on with what has been said."""
-        if before.items or before.text:
-            self._unfinished, self.prepared_for = before, None
+    def continue_from(self, unfinished: Unfinished) -> None:
+        """Have the first target continue what has been said."""
+        if unfinished.items or unfinished.text:
+            self._unfinished, self.prepared_for = unfinished, None
 
     def resume(
-        self, before: Unfinished | None, sent: Mapping[str, Set[str]], progress: HostedProgress | None
+        self,
+        unfinished: Unfinished | None,
+        sent_events: Mapping[str, Set[str]],
+        progress: HostedProgress | None,
     ) -> bool:
-        if before is not None:
-            self.go_on(before)
-        return before is not None
+        if unfinished is not None:
+            self.continue_from(unfinished)
+        return unfinished is not None
 
     def keep_progress(self, log: ProgressLog) -> None:
         return
 
-    def _begin(self, attempt: AttemptSink, mine: Turn) -> Turn | None:
+    def _begin(self, attempt: AttemptSink, target_turn: Turn) -> Turn | None:
         """Make the response this target's from here on, and give the turn that it is asked.
 
         None if nothing may follow what there is: the budget is used up, and that is the end of the answer.
@@ -192,20 +195,22 @@ class TargetRouter(Struct, eq=False):
         provider = self._run.settings.providers[grant.target.provider]
         if self._unfinished is not None:
             # What is left of the request is for this target alone.
-            mine = replace(mine, model=grant.target.upstream_model, target=name)
-            if not self._join(self._unfinished, attempt, provider, mine):
+            target_turn = replace(target_turn, model=grant.target.upstream_model, target=name)
+            if not self._join(self._unfinished, attempt, provider, target_turn):
                 return None
             turn.target = name
-            return mine
-        mine.model = grant.target.upstream_model
-        turn.target = mine.target = name
-        self._response.retarget(grant.target, provider, mine)
-        return mine
+            return target_turn
+        target_turn.model = grant.target.upstream_model
+        turn.target = target_turn.target = name
+        self._response.retarget(grant.target, provider, target_turn)
+        return target_turn
 
-    def _join(self, before: Unfinished, attempt: AttemptSink, provider: Provider, mine: Turn) -> bool:
+    def _join(
+        self, unfinished: Unfinished, attempt: AttemptSink, provider: Provider, target_turn: Turn
+    ) -> bool:
         """Have the attempt go on with what there is. False if nothing may follow it."""
         grant, turn, sink = attempt.grant, attempt.turn, attempt.sink
-        how = Continuation.on(provider, mine, before)
+        how = Continuation.on(provider, target_turn, unfinished)
         if self._continuations == MOST_CONTINUATIONS:
             reason = f"the answer broke off after {MOST_CONTINUATIONS} targets had continued it"
             turn.receipt(ROUTER, "output", reason, TRUNCATED)
@@ -218,19 +223,19 @@ class TargetRouter(Struct, eq=False):
         request = how.begin(turn.request, sink)
         if request is None:
             return False
-        mine.request = request
-        mine.is_large = mine.is_large or len(before.text) > LARGE
+        target_turn.request = request
+        target_turn.is_large = target_turn.is_large or len(unfinished.text) > LARGE
         # The response has the name of the target whose words are there, so that changes with its first word.
         response, spoke = self._response.response, self._response.response.model
-        self._response.retarget(grant.target, provider, mine)
+        self._response.retarget(grant.target, provider, target_turn)
         response.model = spoke
-        if before.place:
+        if unfinished.place:
             place, offset = self._response.find_open_text()
             reason = f"{grant.target} continues this text at character {offset:,}"
             turn.receipts.append(Receipt(place or "output", CONTINUED, reason, ROUTER))
 
         def begins() -> None:
-            response.model = mine.target
+            response.model = target_turn.target
 
         left_out = partial(suppress_reasoning, turn, ROUTER)
         number, limit = len(self._attempts), turn.answer_limit
@@ -255,7 +260,7 @@ class TargetRouter(Struct, eq=False):
             del turn.receipts[attempt.mark :]
         kind = kind_of(trouble.payload, trouble.status)
         self._attempts.append(attempt.for_receipt(kind, perf_counter()))
-        self.tells = True
+        self.leaves_receipt = True
         if not attempt.has_passed_on and (kind == "unsupported" or isinstance(trouble, SpecError)):
             dispatch.note_refusal(grant, kind)
             return
@@ -282,13 +287,15 @@ class TargetRouter(Struct, eq=False):
         elif attempt.is_accepted and turn.stream and on_cut == "fail":
             dispatch.end()
 
-    def _count(self, before: Unfinished, attempt: AttemptSink) -> None:
+    def _count(self, unfinished: Unfinished, attempt: AttemptSink) -> None:
         """What the attempt that broke off has said: its words stay, and so they count."""
         last, is_first = self._attempts[-1], attempt.continued is None
-        own = (before.usage if is_first else total_usage(attempt.spent)) or Usage()
+        own = (unfinished.usage if is_first else total_usage(attempt.spent)) or Usage()
         others = [one.usage for one in self._attempts[:-1] if isinstance(one.usage, Usage)]
-        said = max(0, before.output_tokens - sum(one.output_tokens for one in others))
-        thought = before.reasoning_tokens - sum(one.output_tokens_details.reasoning_tokens for one in others)
+        said = max(0, unfinished.output_tokens - sum(one.output_tokens for one in others))
+        thought = unfinished.reasoning_tokens - sum(
+            one.output_tokens_details.reasoning_tokens for one in others
+        )
         usage = Usage.of(
             own.input_tokens,
             said,
@@ -297,7 +304,7 @@ class TargetRouter(Struct, eq=False):
             reasoning=min(max(0, thought), said),
         )
         self._attempts[-1] = replace(last, usage=usage)
-        if before.is_estimated:
+        if unfinished.is_estimated:
             reason = f"{last.target} broke off before it counted its tokens: estimated as {said:,} tokens"
             attempt.turn.receipts.append(Receipt("usage", ESTIMATED, reason, ROUTER))
 
@@ -310,7 +317,7 @@ class TargetRouter(Struct, eq=False):
 
     def ends(self, attempt: AttemptSink, usage: Usage | None, now: float) -> None:
         self._measure(attempt, usage, now)
-        if self.tells:
+        if self.leaves_receipt:
             self._attempts.append(attempt.for_receipt("answered", now, usage))
             self._tell(attempt.turn)
             self._remember(attempt.grant.target, usage)
@@ -327,9 +334,9 @@ class TargetRouter(Struct, eq=False):
 
     def _remember(self, target: Target, usage: Usage | None) -> None:
         """The chain, and what goes on with this response, is on this target now."""
-        keys = self.keys
-        if self.remembers is not None:
-            keys = [*keys, *self.remembers(self._response.response.id)]
+        keys = self.chain_keys
+        if self.keys_of_response is not None:
+            keys = [*keys, *self.keys_of_response(self._response.response.id)]
         if keys:
             routes = self._route.routes
             tokens = usage.total_tokens if usage is not None else 0

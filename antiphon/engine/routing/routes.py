@@ -130,7 +130,7 @@ class RouteInUse:
         """In which order targets are asked, drawing from these weights, for an answer of so many tokens."""
         routes, route = self.routes, self.route
         if self._only is not None:
-            return [self.only_grant(turn).candidate] if self._only.target in targets else []
+            return [self.make_only_grant(turn).candidate] if self._only.target in targets else []
         without = turn.hint.without if turn.hint is not None else ()
         found = [
             self._candidate(target, turn, position)
@@ -194,7 +194,7 @@ class RouteInUse:
             candidates, spare = [spare], None
         return Dispatch(self.route.settings, routes.states, candidates, spare, routes.random)
 
-    def grant_only(self, turn: Turn) -> Grant | None:
+    def grant_if_healthy(self, turn: Turn) -> Grant | None:
         """Ask the only target, if there is just one and nothing speaks against it."""
         only = self._only
         if only is None:
@@ -203,13 +203,13 @@ class RouteInUse:
         if state.breaker.cells[REOPENS_AT]:
             return None
         if self.routes.states.has_tenant_failures(now):
-            only = self.only_grant(turn)
+            only = self.make_only_grant(turn)
             if not only.candidate.breaker.is_closed:
                 return None
         state.budget.count_sent(now)
         return only
 
-    def only_grant(self, turn: Turn) -> Grant:
+    def make_only_grant(self, turn: Turn) -> Grant:
         """The only target as this request asks it."""
         assert self._only is not None
         candidate = self._candidate(self._only.target, turn)

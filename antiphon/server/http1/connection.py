@@ -72,7 +72,7 @@ class ClientConnection(asyncio.Protocol):
         "_parser",
         "_piece",
         "_receiving",
-        "_refusal",
+        "_refusal_bytes",
         "_taken",
         "_unsent",
         "_url",
@@ -121,7 +121,7 @@ class ClientConnection(asyncio.Protocol):
         self._receiving: DirectExchange | None = None
         self._current: DirectExchange | None = None
         self._waiting: list[DirectExchange] = []
-        self._refusal = b""
+        self._refusal_bytes = b""
         """What follows the answers to all that waits."""
         self._handshake: tuple[bytes, bytes] | None = None
         """The last that waits wants to be a WebSocket: what it said, and whatever came behind that."""
@@ -143,7 +143,7 @@ class ClientConnection(asyncio.Protocol):
             self.close()
 
     def close_if_silent(self, now: float) -> None:
-        """Has the client kept us waiting for too long?"""
+        """Close it if the client has kept us waiting for too long."""
         transport, current = self.transport, self._current
         if transport is None:
             return
@@ -190,26 +190,26 @@ class ClientConnection(asyncio.Protocol):
         if self.transport is not None:
             self.transport.close()
 
-    def settle(self) -> None:
+    def drop_parser(self) -> None:
         """A long answer begins: a parser between two requests would wait for nothing all the while."""
         if not self._is_in_the_middle:
             self._parser = None
             self.headers.clear()
 
-    def soon(self, request: DirectExchange) -> None:
+    def flush_later(self, request: DirectExchange) -> None:
         self._loop.call_soon(request.flush)
 
-    def over(self, request: DirectExchange) -> None:
+    def exchange_ended(self, request: DirectExchange) -> None:
         """It has its answer, or gets none; on to the next."""
         self._current = None
         if not request.is_answered:
             self.close()
         elif not request.keeps or self.is_leaving:
-            self._part()
+            self._close_gently()
         elif self._waiting:
             self._begin()
         elif self._ignores_input:
-            self._part(self._refusal)
+            self._close_gently(self._refusal_bytes)
         elif request.is_complete:
             self._receiving = None
         if self._is_paused and len(self._waiting) <= _PIPELINE and self._handshake is None:
@@ -357,7 +357,7 @@ class ClientConnection(asyncio.Protocol):
         """Nothing that follows can be understood; what was asked before is still answered."""
         self._ignores_input = True
         self._log(error, status)
-        self._refusal, self._handshake = _refusal(error, status), None
+        self._refusal_bytes, self._handshake = _encode_refusal(error, status), None
         broken = self._receiving
         if broken is not None and not broken.is_complete:
             if self._waiting:
@@ -365,19 +365,19 @@ class ClientConnection(asyncio.Protocol):
             elif broken is self._current and not broken.has_begun:
                 broken.is_answered = True
                 broken.client_gone()
-                self._part(self._refusal)
+                self._close_gently(self._refusal_bytes)
             else:
-                self._part()  # it has its answer
+                self._close_gently()  # it has its answer
         if self._current is None and self._waiting:
             self._begin()
         elif self._current is None:
-            self._part(self._refusal)
+            self._close_gently(self._refusal_bytes)
 
     def _log(self, error: ErrorPayload, status: int) -> None:
         if self._app.gateway is not None:
             self._app.gateway.requests.log_refusal(error, status)
 
-    def _part(self, words: bytes = b"") -> None:
+    def _close_gently(self, words: bytes = b"") -> None:
         """The last answer is written; a client that still sends would lose it if we closed now."""
         transport = self.transport
         if transport is None or transport.is_closing() or self._ended:
@@ -436,25 +436,25 @@ class ClientConnection(asyncio.Protocol):
         protocol.data_received(handshake)
         if not protocol.handshake_initiated:  # not even a refusal would come
             self._log(_HANDSHAKE, 400)
-            transport.write(_refusal(_HANDSHAKE, 400))
+            transport.write(_encode_refusal(_HANDSHAKE, 400))
             transport.close()
         else:
             # The application accepts in its first step, and what is heard before that breaks the socket.
-            self._loop.call_soon(_go_on, transport, protocol, rest)
+            self._loop.call_soon(_pass_first_bytes, transport, protocol, rest)
 
 
 def _nowhere(data: bytes) -> None:
     """The client is gone."""
 
 
-def _go_on(transport: asyncio.Transport, protocol: asyncio.Protocol, rest: bytes) -> None:
+def _pass_first_bytes(transport: asyncio.Transport, protocol: asyncio.Protocol, rest: bytes) -> None:
     if not transport.is_closing():
         transport.resume_reading()
         if rest:
             protocol.data_received(rest)
 
 
-def _refusal(error: ErrorPayload, status: int) -> bytes:
+def _encode_refusal(error: ErrorPayload, status: int) -> bytes:
     body = ErrorBody.encode(error)
     about = b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body)
     return STATUS[status] + about + CLOSE + body

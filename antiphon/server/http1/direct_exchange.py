@@ -103,7 +103,7 @@ class DirectExchange(Exchange):
 
     def over(self) -> None:
         self.received = b""  # a client may go on to send what was refused, and this waits for its end
-        self._connection.over(self)
+        self._connection.exchange_ended(self)
 
     async def read(self, limit: int) -> None:
         declared = as_length(self.head.headers.get(b"content-length", b""))
@@ -157,8 +157,8 @@ class DirectExchange(Exchange):
     def open(self, status: int, headers: Headers) -> None:
         about = b"" if self.head.is_old else b"transfer-encoding: chunked\r\n"
         self._begun = self._beginning(status, about, headers)
-        self._connection.settle()
-        self._connection.soon(self)
+        self._connection.drop_parser()
+        self._connection.flush_later(self)
 
     def put(self, chunk: bytes) -> bool:
         connection = self._connection

@@ -176,7 +176,7 @@ async def test_after_a_takeover_the_budget_is_used_once(store: SqliteStore) -> N
     before = resumable(run.composer.snapshot(), run.turn.request)
     assert isinstance(before, Unfinished)
     assert isinstance(run.asker, TargetRouter)
-    run.asker.go_on(before)
+    run.asker.continue_from(before)
     await run.deliver(Heard())
     assert [target.turns[0].request.max_output_tokens for target in (a, b)] == [60 + 15, 60 + 15]
     assert run.turn.request.max_output_tokens == 100
