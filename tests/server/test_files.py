@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openai import BadRequestError, DefaultHttpxClient, NotFoundError, OpenAI
+from openai import DefaultHttpxClient, NotFoundError, OpenAI
 
 from tests.server.conftest import Serve
 from tests.server.servers import DEADLINE, Serving
@@ -99,7 +99,7 @@ def test_no_tenant_reaches_anothers_file(server: Serving, alice: OpenAI, bob: Op
         with pytest.raises(NotFoundError) as refused:
             reach(made.id)
         assert refused.value.code == "file_not_found"
-    with pytest.raises(BadRequestError):
+    with pytest.raises(NotFoundError):
         bob.files.list(after=made.id)
     message: Any = {"role": "user", "content": [{"type": "input_file", "file_id": made.id}]}
     with pytest.raises(NotFoundError) as refused:
