@@ -110,6 +110,10 @@ class RunState(RunInfo, eq=False, kw_only=True):
         """Go on with a run that another process has begun, and for which that has spent so much."""
         if (gate := self.services.gate) is not None:
             self.admission = await gate.rejoin(self)
+        self.reopen(spent)
+
+    def reopen(self, spent: Spent | None) -> None:
+        """Count on from what another process has spent; the listeners have heard of the run already."""
         self.phase, self.began = "open", perf_counter()
         if spent is not None:
             spent.outcome, spent.error, spent.http_status = "answered", None, 0
@@ -124,7 +128,11 @@ class RunState(RunInfo, eq=False, kw_only=True):
             return ()
         if self.settlements is None:
             run, now = self.id or ids.new_id("run_"), self.services.clock()
-            rows = self.admission.settle(self.spent)
+            try:
+                rows = self.admission.settle(self.spent)
+            except Exception:
+                log.exception("the gate could not settle request %s", self.request_id)
+                rows = ()
             self.settlements = [Settlement(run, row.kind, self.tenant, now, row.data) for row in rows]
         return self.settlements
 

@@ -272,12 +272,15 @@ class Background:
     async def _end_from_log(self, response: StoredResponse, ending: Ending, owner: str | None = None) -> bool:
         """End a response, and its run, from what is stored. False: it has another owner, or has ended."""
         run = await rejoin_run(self._engine, response)
-        now, owner = int(self._engine.clock()), owner or self._source.owner
-        change = await final_change(self._store, response, owner, now, ending)
-        run.spent.outcome = "failed" if change.status == "failed" else "cancelled"
-        is_ended = await self._store.update(replace(change, settlements=run.settle()))
-        if is_ended:
-            run.end()
+        try:
+            now, owner = int(self._engine.clock()), owner or self._source.owner
+            change = await final_change(self._store, response, owner, now, ending)
+            run.spent.outcome = "failed" if change.status == "failed" else "cancelled"
+            is_ended = await self._store.update(replace(change, settlements=run.settle()))
+            if is_ended:
+                run.end()
+        finally:
+            run.leave()  # unless it has ended here
         return is_ended
 
     async def _end_at_last(self, tenant: str, id: str, attempt: int) -> None:

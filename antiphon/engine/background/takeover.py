@@ -23,7 +23,7 @@ from antiphon.spec.errors import ErrorPayload, SpecError
 from antiphon.spec.events import AnyEvent
 from antiphon.spec.items import CustomToolCall, FunctionCall
 from antiphon.spec.response import CONTINUED, Receipt
-from antiphon.store.base import Change, Context, StoredResponse, array
+from antiphon.store.base import Change, Context, StoredResponse, StoreError, array
 from antiphon.store.store import Store
 from antiphon.stream import lifecycle
 from antiphon.stream.composer import Composer
@@ -101,13 +101,16 @@ async def restore_run(engine: Engine, response: StoredResponse) -> Restored | No
         # What it continues may have been deleted since; its own row keeps what it needs of that.
         before = Context(request.previous_response_id, "completed", context.before, b"", b"")
     run = await engine.start(request, state, prior=PriorAttempt(decode_response(response.body), before))
-    await state.rejoin(record.spent)
     events = _go_on(run, sent, record.hosted, response)
+    await state.rejoin(record.spent)  # last: a run that is ended after a failure here is rejoined for that
     return Restored(run, record, sent.next_number - 1, events)
 
 
 async def rejoin_run(engine: Engine, response: StoredResponse) -> RunState:
-    """The run of a response that is only to be ended, with what its attempts have taken, if that is known."""
+    """The run of a response that is only to be ended, with what its attempts have taken, if that is known.
+
+    A gate that raises does not keep the response from its end: the run has no admission then.
+    """
     context, spent = RequestContext(tenant=response.tenant), None
     if (sealed := await engine.store.job(response.tenant, response.id)) is not None:
         try:
@@ -117,7 +120,13 @@ async def rejoin_run(engine: Engine, response: StoredResponse) -> RunState:
             log.warning("the usage of background response %s is unknown: %s", response.id, error)
     run = engine.new_run(context)
     run.id, run.model, run.is_background = response.id, response.model, True
-    await run.rejoin(spent)
+    try:
+        await run.rejoin(spent)
+    except StoreError:
+        raise  # tried again
+    except Exception:
+        log.exception("background response %s ends without a settlement: its gate failed", response.id)
+        run.reopen(spent)
     return run
 
 
