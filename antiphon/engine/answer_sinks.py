@@ -6,14 +6,12 @@ waits for content, the hosted loop one that takes out the calls of its tools.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from operator import attrgetter
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
 from antiphon.engine import obfuscation
 from antiphon.providers.base import UNMET, Capabilities, Turn
-from antiphon.spec.request import Request
 from antiphon.spec.response import Response
 from antiphon.stream.deltas import AnyDelta, PartEnd, ReasoningDelta, SignatureDelta, SummaryDelta, UsageDelta
 from antiphon.stream.policy import POLICY, PolicySink, restricts
@@ -27,13 +25,6 @@ MakeSink = Callable[[Sink, Turn], Sink]
 
 _WITHIN_REASONING = (PartEnd, SignatureDelta, SummaryDelta, UsageDelta)
 """What may come in the middle of reasoning."""
-
-
-_get_asked = attrgetter(
-    "tool_choice", "parallel_tool_calls", "max_tool_calls", "text", "stream_options", "reasoning"
-)
-_NOTHING_ASKED = _get_asked(Request())
-"""What most requests ask for that an answer would have to be checked for."""
 
 
 @runtime_checkable
@@ -104,8 +95,6 @@ def checks_of(
     shows nothing of reasoning but the summary that it asks for.
     """
     request = turn.request
-    if citations is None and not added and _get_asked(request) == _NOTHING_ASKED:
-        return None
     restricted, checks_schema = citations is None and restricts(request), False
     if request.text is not None and not takes.enforces_schema:
         checks_schema = needs_check(request)

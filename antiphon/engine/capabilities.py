@@ -1,8 +1,7 @@
 """Compares a request with what its provider can do: what it cannot is dropped with a receipt, or refused."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
-from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from antiphon.catalogue import ModelInfo
@@ -13,22 +12,13 @@ from antiphon.spec.content import PARTS, ContentPart, InputFile, InputImage, Inp
 from antiphon.spec.errors import UNSUPPORTED_PARAMETER, SpecError, invalid_param
 from antiphon.spec.items import Item, Message, has_media, parts_of, text_size
 from antiphon.spec.request import NOT_FORWARDED, PROVIDER_PARAMETERS, ReasoningParam, Request
-from antiphon.spec.tools import (
-    AllowedTools,
-    CustomTool,
-    FunctionTool,
-    FunctionToolChoice,
-    JsonSchemaFormat,
-    Tool,
-)
+from antiphon.spec.tools import AllowedTools, CustomTool, FunctionTool, FunctionToolChoice, JsonSchemaFormat
 from antiphon.wires.messages import thinking
 from antiphon.wires.messages.vendor import BETAS, FIELDS, MESSAGE_FIELDS, block_of, fields_of
 from antiphon.wires.usage import tokens_in
 
 # Those that are a field of the request; `text.verbosity` is not.
 _FIELDS = tuple(name for name in PROVIDER_PARAMETERS if name in Request.__struct_fields__)
-_get_demands = attrgetter(*_FIELDS, "text", "truncation", "include")
-_NO_DEMANDS = _get_demands(Request())
 # Values that ask for nothing which a provider could fail to give.
 _UNDEMANDING = {
     "service_tier": ("auto", "default", "on_demand"),
@@ -162,33 +152,8 @@ def estimated_tokens(turn: Turn) -> int:
 
 
 def _list_unsupported(turn: Turn, takes: Capabilities) -> Iterator[Loss]:
-    """What of the request a provider does not have."""
+    """The parameters of the request that a provider does not have."""
     request = turn.request
-    if _get_demands(request) != _NO_DEMANDS:
-        yield from _list_parameters(request, takes)
-    for name, value in extras(request).items():
-        if name in NOT_FORWARDED or name in takes.parameters:
-            continue
-        if name == FIELDS:
-            for own, given in value.items() if isinstance(value, dict) else ():
-                if (carrying := _carrying(own, given)) is not None:
-                    yield Loss(carrying, _CARRYING_MESSAGES[carrying], REFUSED)
-                elif not _is_told_otherwise(own, given):
-                    yield Loss(own, "only the Messages API has this parameter")
-        elif name in _CARRYING:
-            yield Loss(name, _CARRYING[name], REFUSED)
-        elif not takes.extras:
-            yield Loss(name, "this parameter is not part of the specification")
-    if request.tools:
-        yield from _list_tool_fields(request.tools, takes)
-    if isinstance(request.input, list) and FIELDS not in takes.parameters:
-        yield from _messages_fields(request.input)
-    if not takes.extras and (request.reasoning or request.text or request.stream_options):
-        yield from _nested_extras(request)
-
-
-def _list_parameters(request: Request, takes: Capabilities) -> Iterator[Loss]:
-    """Parameters of the specification that a provider does not have."""
     for name in _missing(takes.parameters):
         value = getattr(request, name)
         if value is not None and value not in _UNDEMANDING.get(name, ()):
@@ -204,13 +169,27 @@ def _list_parameters(request: Request, takes: Capabilities) -> Iterator[Loss]:
             yield Loss("include", "this provider gives no proof of its reasoning", UNMET)
         elif name not in _INCLUDED and "include" not in takes.parameters:
             yield Loss("include", f"nothing here gives {name!r}")
-
-
-def _list_tool_fields(tools: Sequence[Tool], takes: Capabilities) -> Iterator[Loss]:
-    for n, tool in enumerate(tools):
+    for name, value in extras(request).items():
+        if name in NOT_FORWARDED or name in takes.parameters:
+            continue
+        if name == FIELDS:
+            for own, given in value.items() if isinstance(value, dict) else ():
+                if (carrying := _carrying(own, given)) is not None:
+                    yield Loss(carrying, _CARRYING_MESSAGES[carrying], REFUSED)
+                elif not _is_told_otherwise(own, given):
+                    yield Loss(own, "only the Messages API has this parameter")
+        elif name in _CARRYING:
+            yield Loss(name, _CARRYING[name], REFUSED)
+        elif not takes.extras:
+            yield Loss(name, "this parameter is not part of the specification")
+    for n, tool in enumerate(request.tools):
         if isinstance(tool, FunctionTool | CustomTool):
             for name in _lost_fields(tool, takes):
                 yield Loss(f"tools[{n}].{name}", "this provider's tools have no such field")
+    if isinstance(request.input, list) and FIELDS not in takes.parameters:
+        yield from _messages_fields(request.input)
+    if not takes.extras and (request.reasoning or request.text or request.stream_options):
+        yield from _nested_extras(request)
 
 
 def _messages_fields(items: list[Item]) -> Iterator[Loss]:

@@ -180,17 +180,6 @@ def without_nulls(value: S) -> S:
     return structs.replace(value, **dict.fromkeys(nulls, UNSET))
 
 
-_get_uncommon = attrgetter(
-    "conversation",
-    "tools",
-    "truncation",
-    "top_logprobs",
-    "tool_choice",
-    "text",
-    "reasoning",
-    "service_tier",
-    "metadata",
-)
 get_sampling = attrgetter(*SAMPLING)
 NO_SAMPLING = (None,) * len(SAMPLING)
 """What `get_sampling` finds in a request that leaves them all to the provider, as most do."""
@@ -221,13 +210,6 @@ def new_response(
         for name, value in zip(SAMPLING, sampling, strict=True):
             if value is not None:
                 setattr(response, name, value)
-    if any(_get_uncommon(request)):
-        _echo_uncommon(request, response)
-    return response
-
-
-def _echo_uncommon(request: Request, response: Response) -> None:
-    """Set what most requests leave out."""
     if request.conversation:
         response.conversation = {"id": request.conversation}
     if request.tools:
@@ -247,3 +229,4 @@ def _echo_uncommon(request: Request, response: Response) -> None:
         response.service_tier = request.service_tier
     if request.metadata:
         response.metadata = dict(request.metadata)
+    return response

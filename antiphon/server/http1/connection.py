@@ -17,7 +17,7 @@ from uvicorn.server import ServerState
 from antiphon.server.app import App
 from antiphon.server.exchange import IDEMPOTENCY_KEY, LINGER_TIMEOUT, two_hosts_error, two_keys_error
 from antiphon.server.http1.direct_exchange import CLOSE, STATUS, DirectExchange, lines
-from antiphon.server.http1.parsed_head import ParsedHead, parsed_head
+from antiphon.server.http1.parsed_head import LOWERED, ParsedHead, parsed_head
 from antiphon.spec.errors import ErrorBody, ErrorPayload, SpecError
 
 HEAD_LIMIT = 64 * 1024
@@ -28,6 +28,7 @@ READ_TIMEOUT = 60.0
 STUCK = 300.0
 """Seconds that a client may take nothing of what is written for it."""
 
+_lowered = LOWERED.get  # `[]` of a class that is derived from dict takes much longer
 _PIPELINE = 8
 """With more requests than this in hand, nothing is read until some are answered."""
 _MOST = 1000
@@ -73,12 +74,13 @@ class ClientConnection(asyncio.Protocol):
         "_piece",
         "_receiving",
         "_refusal_bytes",
+        "_repeated",
         "_taken",
         "_unsent",
         "_url",
         "_uvicorn",
         "_waiting",
-        "headers",
+        "fields",
         "is_leaving",
         "on_url",
         "state",
@@ -104,8 +106,10 @@ class ClientConnection(asyncio.Protocol):
         """Nothing that comes now can be understood, or is for us."""
         self._url: list[bytes] = []
         """What has come of it, in a head that comes in pieces."""
-        self.headers: list[tuple[bytes, bytes]] = []
-        """Those of what comes, as the client spells them; then its trailers, which nobody reads."""
+        self.fields: dict[bytes, bytes] = {}
+        """The headers of what comes; then its trailers, which nobody reads."""
+        self._repeated: list[tuple[bytes, bytes]] = []
+        """What the last of several headers of one name has replaced."""
         self.on_url = self._url.append  # called by the parser, without a frame of ours
         self._is_in_the_middle = False
         """A request has begun to come, and not ended."""
@@ -158,7 +162,7 @@ class ClientConnection(asyncio.Protocol):
             limit = READ_TIMEOUT
         else:
             limit = IDLE
-            self.headers.clear()
+            self.fields.clear()
         if now - (self._ended or self._heard) > limit and not self._is_paused:
             self.close()
 
@@ -194,7 +198,7 @@ class ClientConnection(asyncio.Protocol):
         """A long answer begins: a parser between two requests would wait for nothing all the while."""
         if not self._is_in_the_middle:
             self._parser = None
-            self.headers.clear()
+            self.fields.clear()
 
     def flush_later(self, request: DirectExchange) -> None:
         self._loop.call_soon(request.flush)
@@ -298,23 +302,28 @@ class ClientConnection(asyncio.Protocol):
     # --- for the parser -----------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        self.headers.clear()
+        if self.fields:
+            self.fields = {}
+        if self._repeated:
+            self._repeated.clear()
         self._is_in_the_middle = True
         # The piece that it begins in may have the end of a long body too.
         self._bytes_since_body = 0 if self._receiving is None else -_LONGEST_READ
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers.append((name, value))
+        name, fields = _lowered(name) or LOWERED[name], self.fields
+        if name in fields:
+            self._repeated.append((name, fields[name]))
+        fields[name] = value.rstrip()
 
     def on_headers_complete(self) -> None:
         assert self._parser is not None
-        headers = self.headers
-        head = parsed_head(self._parser, b"".join(self._url), headers)
+        head = parsed_head(self._parser, b"".join(self._url), self.fields)
         self._url.clear()
         # A head is not longer than the pieces that it came in.
-        if head.repeats or not 0 <= self._bytes_since_body <= HEAD_LIMIT - self._piece:
+        if self._repeated or not 0 <= self._bytes_since_body <= HEAD_LIMIT - self._piece:
             self._check(head)
-        headers.clear()
+        self.fields = {}  # for its trailers, which are not of the head
         self._receiving = request = DirectExchange(self, head)
         self._waiting.append(request)
 
@@ -335,12 +344,14 @@ class ClientConnection(asyncio.Protocol):
 
     def _check(self, head: ParsedHead) -> None:
         """Refuse one that is too long, though it came in one piece, or that has two hosts or two keys."""
-        names = [name.lower() for name, _ in self.headers]
-        if names.count(b"host") > 1:
-            raise two_hosts_error()
-        if names.count(IDEMPOTENCY_KEY) > 1:
-            head.refusal = two_keys_error()
-        size = len(head.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        fields, repeated = self.fields, self._repeated
+        size = len(head.url) + len(b": ".join((*fields, *fields.values())))
+        if repeated:
+            size += sum(len(name) + len(value) + 4 for name, value in repeated)
+            if any(name == b"host" for name, _ in repeated):
+                raise two_hosts_error()
+            if any(name == IDEMPOTENCY_KEY for name, _ in repeated):
+                head.refusal = two_keys_error()
         if size > HEAD_LIMIT:
             raise SpecError(_LONG, 431)
 

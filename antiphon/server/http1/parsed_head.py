@@ -1,6 +1,5 @@
 """The head of a request, as the parser has it."""
 
-from collections.abc import Sequence
 from urllib.parse import unquote
 
 import httptools
@@ -25,7 +24,6 @@ class _Lowered(dict[bytes, bytes]):
 
 LOWERED = _Lowered()
 """Names of headers as clients write them, in lower case: there are few, and each is worked out once."""
-_lowered = LOWERED.__getitem__
 
 
 class ParsedHead(Head, eq=False):
@@ -34,15 +32,11 @@ class ParsedHead(Head, eq=False):
     url: bytes = b""
     keeps: bool = False
     """May the connection carry another request after this one?"""
-    repeats: bool = False
-    """Have several of its headers the same name?"""
 
 
-def parsed_head(parser: Parser, url: bytes, headers: Sequence[tuple[bytes, bytes]]) -> ParsedHead:
-    """The head that the parser has come to the end of; of several headers with one name it has one."""
-    spelled = dict(headers)
-    fields = dict(zip(map(_lowered, spelled), map(bytes.rstrip, spelled.values()), strict=True))
-    repeats, refusal = len(fields) < len(headers), None
+def parsed_head(parser: Parser, url: bytes, fields: _Fields) -> ParsedHead:
+    """The head that the parser has come to the end of; the names of its fields are in lower case."""
+    refusal = None
     path, _, query = url.partition(b"?")
     if not url.startswith(b"/"):
         path, query, refusal = _taken_apart(url, fields)
@@ -59,7 +53,6 @@ def parsed_head(parser: Parser, url: bytes, headers: Sequence[tuple[bytes, bytes
         refusal=refusal,
         url=url,
         keeps=parser.should_keep_alive() and not is_old,
-        repeats=repeats,
     )
     if b"x-request-id" in fields:
         head.request_id = given_id(fields)

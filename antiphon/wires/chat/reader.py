@@ -1,6 +1,5 @@
 """From the bytes of a `/chat/completions` answer to deltas, however the bytes were cut."""
 
-from operator import attrgetter
 from typing import Any, Literal
 
 import msgspec
@@ -49,19 +48,6 @@ from antiphon.wires.usage import balance
 _NOTHING = Raw()
 # Reasons that are none: the server broke off and says so in the place of a reason.
 _BROKEN = {"error": "the model failed", "insufficient_system_resource": "the server is overloaded"}
-
-
-# The fields of a delta that are told before its text, and behind it: most deltas have none of them.
-_get_before_text = attrgetter(
-    "reasoning_details",
-    "reasoning_content",
-    "reasoning",
-    "annotations",
-    "provider_metadata",
-    "audio",
-    "executed_tools",
-)
-_get_after_text = attrgetter("refusal", "annotations", "images", "tool_calls", "function_call")
 
 
 class ChatFault(Exception):
@@ -248,8 +234,15 @@ class ChatReader(Struct, eq=False):
     def _choice(self, choice: Choice) -> None:
         delta = choice.delta or choice.message
         if delta is not None:
-            if any(_get_before_text(delta)):
-                self._add_before_text(delta)
+            if delta.reasoning_details or delta.reasoning_content or delta.reasoning:
+                self._thoughts(delta)
+            if delta.annotations:
+                for annotation in delta.annotations:
+                    self._put_by(annotation)
+            if delta.provider_metadata:
+                self._google = delta.google_counts()
+            if delta.audio or delta.executed_tools:
+                self._untold(delta)
             if (
                 (kept := self.kept) is not None
                 and kept.has_reasoning
@@ -261,38 +254,21 @@ class ChatReader(Struct, eq=False):
                 self._content(delta.content, choice.logprobs)
                 if self.numbers is not None:
                     self.numbers.add_text(self._deltas[first:])
-            if any(_get_after_text(delta)):
-                self._add_after_text(delta)
+            if delta.refusal:
+                self._deltas.append(RefusalDelta(delta.refusal))
+            if delta.annotations:
+                for annotation in delta.annotations:
+                    self._annotation(annotation)
+            if delta.images:
+                for image in delta.images if isinstance(delta.images, list) else [delta.images]:
+                    self._image(image)
+            if delta.tool_calls:
+                for piece in delta.tool_calls:
+                    self._tool_call(piece)
+            if (legacy := delta.function_call) is not None and (legacy.name or legacy.arguments):
+                self._tool_call(CallPiece(0, None, legacy))
         if reason := choice.finish_reason:
             self._finish_reason(reason.lower())
-
-    def _add_before_text(self, delta: ChatDelta) -> None:
-        """Add what a delta may have beside text and what comes before it."""
-        if delta.reasoning_details or delta.reasoning_content or delta.reasoning:
-            self._thoughts(delta)
-        if delta.annotations:
-            for annotation in delta.annotations:
-                self._put_by(annotation)
-        if delta.provider_metadata:
-            self._google = delta.google_counts()
-        if delta.audio or delta.executed_tools:
-            self._untold(delta)
-
-    def _add_after_text(self, delta: ChatDelta) -> None:
-        """Add what a delta may have beside text and what comes behind it."""
-        if delta.refusal:
-            self._deltas.append(RefusalDelta(delta.refusal))
-        if delta.annotations:
-            for annotation in delta.annotations:
-                self._annotation(annotation)
-        if delta.images:
-            for image in delta.images if isinstance(delta.images, list) else [delta.images]:
-                self._image(image)
-        if delta.tool_calls:
-            for piece in delta.tool_calls:
-                self._tool_call(piece)
-        if (legacy := delta.function_call) is not None and (legacy.name or legacy.arguments):
-            self._tool_call(CallPiece(0, None, legacy))
 
     def _finish_reason(self, reason: str) -> None:
         if broken := _BROKEN.get(reason):
