@@ -83,8 +83,8 @@ class Unpacking:
         self.found = Pieces()
         self._pieces = _unpack(packing, _slices(packed))
 
-    def go_on(self, most: int) -> bool:
-        """Unpack until more bytes than that are there. Is that all of it?"""
+    def unpack_until(self, most: int) -> bool:
+        """Unpack until there are more than `most` bytes; true if nothing is left to unpack."""
         try:
             for piece in self._pieces:
                 self.found.add(piece)

@@ -213,11 +213,11 @@ class Exchange(ABC):
         """The body; a large one is unpacked in the worker thread, so that they do not grow together."""
         taken = len(packed)
         body = Unpacking(packing, Pieces(packed) if isinstance(packed, bytes) else packed)
-        is_whole = body.go_on(LARGE)
+        is_whole = body.unpack_until(LARGE)
         while not is_whole and len(body.found) <= limit:
             most = min(len(body.found) + _STEP, limit)
             self.hold(taken + most)  # before it is there
-            is_whole = await in_worker_thread(body.go_on, most)
+            is_whole = await in_worker_thread(body.unpack_until, most)
         self.hold(len(body.found))
         return body.found
 

@@ -101,7 +101,7 @@ async def restore_run(engine: Engine, response: StoredResponse) -> Restored | No
         # What it continues may have been deleted since; its own row keeps what it needs of that.
         before = Context(request.previous_response_id, "completed", context.before, b"", b"")
     run = await engine.start(request, state, prior=PriorAttempt(decode_response(response.body), before))
-    events = _go_on(run, sent, record.hosted, response)
+    events = _continue_run(run, sent, record.hosted, response)
     await state.rejoin(record.spent)  # last: a run that is ended after a failure here is rejoined for that
     return Restored(run, record, sent.next_number - 1, events)
 
@@ -162,7 +162,7 @@ async def final_change(
     )
 
 
-def _go_on(
+def _continue_run(
     run: Run, sent: SentEvents, progress: HostedProgress | None, response: StoredResponse
 ) -> list[AnyEvent]:
     """Tell the run what was said, and give it what it goes on with."""

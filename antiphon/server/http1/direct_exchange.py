@@ -33,8 +33,8 @@ class DirectExchange(Exchange):
     __slots__ = (
         "_begun",
         "_connection",
-        "_goes_on",
         "_has_sent_continue",
+        "_more_follows",
         "_skipped",
         "is_answered",
         "keeps",
@@ -53,7 +53,7 @@ class DirectExchange(Exchange):
         self._skipped = 0
         self._begun = b""
         """The head of the answer, written and not sent yet: it leaves with what follows."""
-        self._goes_on = False
+        self._more_follows = False
         """The head is out, and chunks follow."""
 
     # --- from the connection ------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class DirectExchange(Exchange):
 
     def put(self, chunk: bytes) -> bool:
         connection = self._connection
-        if self._goes_on and len(chunk) <= LARGE:
+        if self._more_follows and len(chunk) <= LARGE:
             connection.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
         else:
             self._write_chunk(chunk, last=False)
@@ -190,7 +190,7 @@ class DirectExchange(Exchange):
         if self.head.method == "HEAD":
             chunk = b""
         elif not self.head.is_old:
-            self._goes_on = not last
+            self._more_follows = not last
             if chunk:
                 before, after = b"%b%x\r\n" % (before, len(chunk)), b"\r\n"
             if last:
