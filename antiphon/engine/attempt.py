@@ -107,14 +107,18 @@ class AnswerAttempt(Attempt, eq=False, kw_only=True):
         return self.sink.put(deltas)
 
     def _look_at(self, deltas: list[AnyDelta]) -> None:
-        last = dict(zip(map(type, deltas), deltas, strict=True))  # of each kind
-        if isinstance(counted := last.get(UsageDelta), UsageDelta):
-            self.spent.usage = counted.usage
-        if Finish in last:
+        kinds = set(map(type, deltas))
+        if UsageDelta in kinds:
+            for delta in reversed(deltas):
+                if type(delta) is UsageDelta:
+                    self.spent.usage = delta.usage
+                    break
+        if Finish in kinds:
             self._is_finished = True
-        elif isinstance(failed := last.get(Failure), Failure):
-            self._failure = failed.error
-        elif self._passed is None and last.keys() != _NO_WORDS:
+        elif Failure in kinds:
+            last = deltas[-1]
+            self._failure = last.error if type(last) is Failure else CLOSED
+        elif self._passed is None and kinds != _NO_WORDS:
             self._passed = TextDelta
             self.spent.first_token = perf_counter() - self._began
 

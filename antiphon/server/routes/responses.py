@@ -1,6 +1,6 @@
 """What makes responses: `POST /v1/responses`, and the token count and the compaction below it."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from operator import attrgetter
 
@@ -24,21 +24,24 @@ from antiphon.spec.request import CompactRequest, Request
 from antiphon.spec.response import CompactResource, Response
 from antiphon.store import StoredResponse
 
+_is_background = attrgetter("background")
+
 
 def create(gateway: Gateway, exchange: Exchange) -> Awaitable[None]:
     """With `stream: true` the answer is a stream of server-sent events that ends with `[DONE]`. With
     `background: true` it comes at once, as `queued`, and the work goes on without the caller. The same
     path takes a WebSocket, on which every message of type `response.create` is one turn.
     """
+    if not exchange.context.dialect.is_lenient:
+        return create_once(gateway, exchange, decode_request, _create, _repeat, waits=_is_background)
     skipped: list[str] = []
-    decode = (
-        partial(decode_request, skipped=skipped) if exchange.context.dialect.is_lenient else decode_request
-    )
-    create = partial(_create, skipped=skipped)
-    return create_once(gateway, exchange, decode, create, _repeat, waits=attrgetter("background"))
+    decode, create = partial(decode_request, skipped=skipped), partial(_create, skipped=skipped)
+    return create_once(gateway, exchange, decode, create, _repeat, waits=_is_background)
 
 
-async def _create(gateway: Gateway, exchange: Exchange, request: Request, *, skipped: list[str]) -> None:
+async def _create(
+    gateway: Gateway, exchange: Exchange, request: Request, *, skipped: Sequence[str] = ()
+) -> None:
     if skipped:
         exchange.context = replace(exchange.context, skipped=tuple(skipped))
     dialect = exchange.context.dialect
