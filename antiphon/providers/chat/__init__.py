@@ -13,7 +13,7 @@ from antiphon.providers.chat.stream import ChatStream
 from antiphon.providers.exchange import Call, encode_body, run_apart
 from antiphon.providers.http_provider import HttpProvider, check_vectors
 from antiphon.wires.chat.source_numbers import SourceNumbers
-from antiphon.wires.reasoning.kept import CONTENT, KeptReasoning
+from antiphon.wires.reasoning.kept import CONTENT
 from antiphon.wires.reasoning.think_tags import ThinkTags
 
 ProfileName = Literal[
@@ -56,8 +56,8 @@ class ChatUpstream(HttpProvider):
         super().__init__(settings, environment, base)
         self.profile = profile
         self.capabilities = profile.capabilities
-        self._keeps = profile.keeps_reasoning
-        self._kept_field = "" if profile.details or profile.reasoning_field else CONTENT
+        kept_field = "" if profile.details or profile.reasoning_field else CONTENT
+        self._kept_field = kept_field if profile.keeps_reasoning else None
         self._url = f"{self._base}/chat/completions"
         self._unstreamed_limits = self._timeouts.for_answer(stream=False)
 
@@ -79,11 +79,10 @@ class ChatUpstream(HttpProvider):
         name, profile, secrets = self.name, self.profile, self._secrets
         body, tools = prepare(turn, profile, name)
         think = ThinkTags() if profile.think_tags else None
-        kept = KeptReasoning(self._kept_field) if self._keeps else None
         parser = self.reader(
             tools,
             think,
-            kept,
+            self._kept_field,
             turn.note(name),
             numbers=SourceNumbers() if profile.numbers_sources else None,
             keeps_chunks=turn.keeps_chunks,

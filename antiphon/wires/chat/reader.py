@@ -67,7 +67,8 @@ class ChatReader(Struct, eq=False):
 
     names: ToolNames = NO_TOOLS
     think: ThinkTags | None = None
-    kept: KeptReasoning | None = None
+    keeps: str | None = None
+    """The field whose words are sealed for the next turn, or "" for all words; None: none are."""
     note: Note = ignore
     """Told what of the answer cannot be passed on."""
     max_line: int = DEFAULT_MAX_EVENT_BYTES
@@ -78,6 +79,7 @@ class ChatReader(Struct, eq=False):
     over: bool = False
     _deltas: list[AnyDelta] = []
     # What an answer has no need of is not made.
+    _kept: KeptReasoning | None = None
     _lines: LineSplitter | None = None
     _repeated: RepeatedText | None = None
     """What lines of words have in common, if that is known, while their words are all that matters."""
@@ -169,7 +171,7 @@ class ChatReader(Struct, eq=False):
             self._no_chunk(data.strip(), None if is_last else error)
             return
         choices = chunk.choices
-        kept = self.kept
+        kept = self._kept
         is_plain = self.think is None and self.numbers is None and (kept is None or not kept.has_reasoning)
         if choices and is_plain and (delta := choices[0].delta) is not None:
             text = delta.content
@@ -187,7 +189,7 @@ class ChatReader(Struct, eq=False):
             self._fail(complaint)
         else:
             self._chunk(chunk)
-            if kept is not None and kept.has_reasoning:
+            if (kept := self._kept) is not None and kept.has_reasoning:
                 self._repeated = None
 
     def _no_chunk(self, data: bytes, error: Exception | None) -> None:
@@ -244,7 +246,7 @@ class ChatReader(Struct, eq=False):
             if delta.audio or delta.executed_tools:
                 self._untold(delta)
             if (
-                (kept := self.kept) is not None
+                (kept := self._kept) is not None
                 and kept.has_reasoning
                 and (delta.content or delta.refusal or delta.tool_calls or delta.function_call)
             ):
@@ -283,8 +285,8 @@ class ChatReader(Struct, eq=False):
         told: list[AnyDelta] = []
         if delta.reasoning_details:
             told = read_details(delta.reasoning_details)
-            if self.kept is not None:
-                self.kept.details(delta.reasoning_details)
+            if self.keeps is not None:
+                self._keep(self.keeps).details(delta.reasoning_details)
         if told:
             self._deltas += told
         elif delta.reasoning_content:
@@ -298,8 +300,13 @@ class ChatReader(Struct, eq=False):
             self.note("output", "reasoning without words cannot be passed on")
         elif text:
             self._deltas.append(ReasoningDelta(text))
-            if self.kept is not None:
-                self.kept.words(text, field)
+            if self.keeps is not None:
+                self._keep(self.keeps).words(text, field)
+
+    def _keep(self, only: str) -> KeptReasoning:
+        """What is kept of this answer; made once there is something to keep."""
+        self._kept = kept = self._kept or KeptReasoning(only)
+        return kept
 
     def _content(self, content: str | list[Any] | dict[str, Any], logprobs: LogProbs | None) -> None:
         if isinstance(content, dict):
@@ -348,8 +355,8 @@ class ChatReader(Struct, eq=False):
         """What is no note on the text: OpenRouter wants its reading of a file back on the next turn."""
         if annotation.url_citation is not None:
             return
-        if self.kept is not None and isinstance(annotation.file, dict):
-            self.kept.files.append({"type": "file", "file": annotation.file})
+        if self.keeps is not None and isinstance(annotation.file, dict):
+            self._keep(self.keeps).files.append({"type": "file", "file": annotation.file})
             self.note("output", "what the server read in a file is sealed for the next turn")
         else:
             self.note("output", f"an annotation of type {annotation.type!r} cannot be passed on")
@@ -384,7 +391,7 @@ class ChatReader(Struct, eq=False):
     # --- ends ---------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
-        if (kept := self.kept) is not None and (kept.has_reasoning or kept.files):
+        if (kept := self._kept) is not None and (kept.has_reasoning or kept.files):
             self._deltas += kept.take()
         self._close(Finish(self._reason or "stop"))
 

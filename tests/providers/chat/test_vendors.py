@@ -16,7 +16,7 @@ from antiphon.stream.deltas import Failure, Finish, UsageDelta
 from antiphon.stream.whole_answers import check_figures
 from antiphon.wires.chat.chunks import ChatCounts
 from antiphon.wires.chat.source_numbers import SourceNumbers
-from antiphon.wires.reasoning.kept import CONTENT, KeptReasoning
+from antiphon.wires.reasoning.kept import CONTENT
 from tests.providers.chat import wire
 from tests.providers.chat.bodies import body
 from tests.providers.chat.reading import read, response
@@ -202,7 +202,7 @@ def test_what_openrouter_read_in_a_file_goes_back_on_the_next_turn(
     details: list[dict[str, Any]], streamed: bool
 ) -> None:
     notes: list[str] = []
-    options: dict[str, Any] = {"kept": KeptReasoning(), "note": lambda _, why: notes.append(why)}
+    options: dict[str, Any] = {"keeps": "", "note": lambda _, why: notes.append(why)}
     message = {"content": "A letter.", "annotations": [READ_FILE], "reasoning_details": details}
     if streamed:
         made = response(wire.chunk(message) + wire.finish(), **options)
@@ -251,8 +251,8 @@ CALL = {"id": "a", "type": "function", "function": {"name": "look", "arguments":
 def sent_back(message: dict[str, Any], profile: str) -> dict[str, Any]:
     """What of the reasoning of an answer with a call is sent back with the call's output."""
     chosen = PROFILES[profile]
-    kept = KeptReasoning("" if chosen.details or chosen.reasoning_field else CONTENT)
-    made = answered(whole({"content": None, "tool_calls": [CALL], **message}), kept=kept)
+    keeps = "" if chosen.details or chosen.reasoning_field else CONTENT
+    made = answered(whole({"content": None, "tool_calls": [CALL], **message}), keeps=keeps)
     result = {"type": "function_call_output", "call_id": "a", "output": "x"}
     history = [{"role": "user", "content": "Look."}, *plain(made)["output"], result]
     [assistant] = [one for one in body({"input": history}, chosen)["messages"] if one["role"] == "assistant"]

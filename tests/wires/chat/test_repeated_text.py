@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from antiphon.providers.chat.stream import ChatStream
 from antiphon.stream.deltas import AnyDelta, Finish, ReasoningDelta, SignatureDelta, TextDelta
 from antiphon.wires.chat.repeated_text import RepeatedText
-from antiphon.wires.reasoning.kept import KeptReasoning
 from tests.providers.chat import wire
 
 words = st.one_of(
@@ -81,7 +80,7 @@ def test_a_known_line_after_the_end_says_nothing() -> None:
 
 
 def test_a_known_line_after_a_thought_does_not_come_before_its_seal() -> None:
-    stream = ChatStream(kept=KeptReasoning())
+    stream = ChatStream(keeps="")
     known, thought = line("a", {}, (",", ":"), False) + b"\n\n", wire.chunk({"reasoning": "Hm"})
     assert [stream.feed(known), stream.feed(known)] == [[TextDelta("a")]] * 2
     assert stream.feed(thought) == [ReasoningDelta("Hm")]

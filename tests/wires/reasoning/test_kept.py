@@ -75,10 +75,10 @@ def test_the_seal_comes_before_what_follows_the_reasoning() -> None:
         + wire.text("Yes", ".")
         + wire.finish()
     )
-    deltas = read(stream, kept=KeptReasoning())
+    deltas = read(stream, keeps="")
     kinds = [type(delta).__name__ for delta in deltas]
     assert kinds[:4] == ["ReasoningDelta", "SignatureDelta", "TextDelta", "TextDelta"]
-    made = response(stream, kept=KeptReasoning())
+    made = response(stream, keeps="")
     [thought, _] = made.output
     assert isinstance(thought, Reasoning)
     assert "sig" in (thought.encrypted_content or "")
@@ -86,14 +86,14 @@ def test_the_seal_comes_before_what_follows_the_reasoning() -> None:
 
 def test_a_broken_thought_is_not_sealed() -> None:
     stream = wire.chunk({"reasoning": "Hm"}) + b"data: " + wire.error("crash") + b"\n\n"
-    [thought] = response(stream, kept=KeptReasoning()).output
+    [thought] = response(stream, keeps="").output
     assert isinstance(thought, Reasoning)
     assert thought.encrypted_content is None
 
 
 def test_words_go_back_where_the_client_sent_only_the_seal() -> None:
     stream = wire.chunk({"reasoning_content": "Let me think."}) + wire.call(0, "f", "{}", "a") + wire.finish()
-    [thought, _] = response(stream, kept=KeptReasoning()).output
+    [thought, _] = response(stream, keeps="").output
     assert isinstance(thought, Reasoning)
     bare: dict[str, Any] = {
         "type": "reasoning",
