@@ -106,7 +106,7 @@ async def test_a_run_that_cannot_be_gone_on_with_is_rejoined_once(
     def fail(*given: object) -> None:
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr(takeover, "_go_on", fail)
+    monkeypatch.setattr(takeover, "_continue_run", fail)
     gate = Rejoining()
     gateway = successor(store, gate)
     async with gateway.background() as background, asyncio.timeout(DEADLINE):
