@@ -134,10 +134,12 @@ def _ended(events: list[Json], *, error_event: bool) -> Outcome:
 class Departing:
     """A client that sends one request and can then vanish, or read as slowly as it likes."""
 
-    def __init__(self, server: Server, *, buffer: int | None = None, **request: Any) -> None:
+    def __init__(
+        self, server: Server, path: str = "/v1/responses", *, buffer: int | None = None, **request: Any
+    ) -> None:
         self.socket = _connected(server, buffer)
         body = json.dumps(request).encode()
-        head = "POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         self.socket.sendall(head.encode() + body)
         self.read = b""

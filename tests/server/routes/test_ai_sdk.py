@@ -1,15 +1,21 @@
 """`/api/v1/chat`: protocols, resuming, and what a bad request is told."""
 
+import asyncio
+import threading
+
 import pytest
 
 from antiphon.server.chat_protocol import ChatDefaults
+from antiphon.server.exchange import Exchange
+from antiphon.store import NewResponse
 from antiphon.stream.auditor import audit_sse
 from tests.bridges.scripts import TOML, Json, said
 from tests.server.auto_upstream import Voice
 from tests.server.conftest import Serve
+from tests.server.endings import Departing
 from tests.server.http_calls import key_table
-from tests.server.routes.chat_calls import CHAT, HELLO, chunks, post, user
-from tests.server.servers import Client, Serving, until
+from tests.server.routes.chat_calls import CHAT, HELLO, chunks, post, tree, user
+from tests.server.servers import DEADLINE, Client, Serving, until
 from tests.server.upstream import Upstream
 
 
@@ -282,6 +288,32 @@ def test_a_client_that_goes_away_stops_an_answer_that_cannot_be_resumed(
         next(answer.iter_raw())
     assert call.was_closed(10.0)
     until(lambda: not server.gateway._runs)
+
+
+def test_a_resumable_answer_is_made_although_its_client_left_while_it_was_stored(
+    serve: Serve, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(upstream.toml)
+    store, leave = server.gateway.store, Exchange.client_gone
+    saved, saving, gone = store.save, threading.Event(), asyncio.Event()
+
+    async def save(new: NewResponse) -> None:
+        writing = asyncio.ensure_future(saved(new))
+        saving.set()
+        await gone.wait()
+        await writing
+
+    def client_gone(exchange: Exchange) -> None:
+        leave(exchange)
+        gone.set()
+
+    monkeypatch.setattr(store, "save", save)
+    monkeypatch.setattr(Exchange, "client_gone", client_gone)
+    client = Departing(server, CHAT, messages=HELLO, id="c1", resumable=True)
+    assert saving.wait(DEADLINE)
+    client.vanish()
+    upstream.next().finish("Hello")
+    until(lambda: [node["status"] for node in tree(server.client(), "c1").values()] == ["completed"])
 
 
 # --- keepalive --------------------------------------------------------------------------------------------
