@@ -378,7 +378,7 @@ def _leave_while_it_is_answered(connection: Line, server: Running) -> None:
 
 def _send_messages(connection: Line, server: Running) -> None:
     connection.send(HANDSHAKE + framed(create(300 * KB)))
-    hear(connection, b"response.completed")
+    hear(connection, b"response.completed", b"memory_limit")
 
 
 def _leave_with_messages(connection: Line, server: Running) -> None:

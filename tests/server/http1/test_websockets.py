@@ -54,9 +54,10 @@ def frame(text: bytes, opcode: int = 0x81) -> bytes:
     return bytes([opcode, 0x80 | len(text)]) + b"\0\0\0\0" + text
 
 
-def hear(connection: Line, word: bytes) -> bytes:
+def hear(connection: Line, *words: bytes) -> bytes:
+    """Read on until one of these words has come."""
     received = b""
-    while word not in received:
+    while not any(word in received for word in words):
         piece = connection.socket.recv(65536)
         assert piece, f"closed after {received!r}"
         received += piece
