@@ -308,7 +308,8 @@ def test_the_tool_runner_and_a_thread_with_the_embedded_model(tmp_path: Path) ->
 
         runner = sdk.beta.messages.tool_runner(
             model="smollm2-135m-instruct",
-            max_tokens=60,
+            max_tokens=200,
+            extra_body={"temperature": 0},
             tools=[get_weather],
             tool_choice={"type": "any"},
             messages=[{"role": "user", "content": "What's the weather like in Paris?"}],
